@@ -1,0 +1,53 @@
+"""chary: offline reinforcement learning that knows where the data ends.
+
+    import chary
+
+    dataset = chary.load("pointmaze-umaze")
+    agent = chary.train("msg", dataset, steps=4_000, run="runs/first")
+    actions = agent.act(dataset.observations[:5])
+    print(agent.uncertainty(dataset.observations[:5], actions).lcb)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from chary.errors import CharyError
+from chary.version import __version__
+
+if TYPE_CHECKING:
+    from chary.agent import Agent, Uncertainty
+    from chary.data import load
+    from chary.data.dataset import Dataset
+    from chary.evaluate import EvalResult
+    from chary.train import open_run, resume, train
+
+__all__ = [
+    "Agent",
+    "CharyError",
+    "Dataset",
+    "EvalResult",
+    "Uncertainty",
+    "__version__",
+    "load",
+    "open_run",
+    "resume",
+    "train",
+]
+
+# Imported when first used: `chary --help` must not wait for JAX.
+_HOMES = {
+    "Agent": "chary.agent",
+    "Uncertainty": "chary.agent",
+    "Dataset": "chary.data.dataset",
+    "EvalResult": "chary.evaluate",
+    "load": "chary.data",
+    "open_run": "chary.train",
+    "resume": "chary.train",
+    "train": "chary.train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'chary' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

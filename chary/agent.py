@@ -1,0 +1,94 @@
+"""A trained policy and its critics, in the environment's own units: what users hold in their hands."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from chary.data.scaling import Scaling
+from chary.envs import Task
+from chary.errors import CharyError
+from chary.evaluate import EvalResult, evaluate
+from chary.targets import lower_confidence_bound, mean_and_std
+from chary.types import Algorithm
+
+
+class Uncertainty(NamedTuple):
+    """What the critics say of state-action pairs, in the learner's reward units."""
+
+    members: np.ndarray
+    """(member, batch): each critic's own value."""
+    mean: np.ndarray
+    std: np.ndarray
+    lcb: np.ndarray
+    """mean + beta * std: the bound that the policy climbs."""
+
+
+class Agent:
+    """Acts, and says how sure it is. Made by `chary.train` and `chary.open_run`."""
+
+    def __init__(
+        self, algorithm: Algorithm[Any], state: Any, scaling: Scaling, task: Task | None, seed: int
+    ):
+        self.algorithm = algorithm
+        self.state = state
+        self.scaling = scaling
+        self.task = task
+        self.seed = seed
+
+    def act(self, observations: np.ndarray, *, key: Any = None) -> np.ndarray:
+        """Actions for one observation or a batch: the policy's mode, or a sample with a JAX key."""
+        observations = np.asarray(observations, np.float32)
+        wanted = self.scaling.observation_mean.shape
+        if observations.shape[-1:] != wanted or observations.ndim > 2:
+            raise CharyError(
+                f"observations have shape {observations.shape}; this agent takes {wanted} "
+                f"or (batch, {wanted[0]})."
+            )
+        rows = self.scaling.observations(np.atleast_2d(observations))
+        if key is None:
+            unit = _act_by_row(self.algorithm.act, self.state, rows)
+        else:
+            unit = self.algorithm.act(self.state, rows, key=key)
+        actions = self.scaling.from_unit(np.asarray(unit))
+        return actions if observations.ndim == 2 else actions[0]
+
+    def uncertainty(self, observations: np.ndarray, actions: np.ndarray) -> Uncertainty:
+        """Each critic's value of the pairs, their mean, spread, and lower confidence bound."""
+        if self.algorithm.values is None or self.algorithm.beta is None:
+            raise CharyError("this algorithm has no critics, so it knows no uncertainty.")
+        rows = self.scaling.observations(np.atleast_2d(np.asarray(observations, np.float32)))
+        unit = self.scaling.to_unit(np.atleast_2d(np.asarray(actions, np.float32)))
+        members = jax.jit(self.algorithm.values)(self.state, rows, unit)
+        mean, std = mean_and_std(members)
+        lcb = lower_confidence_bound(members, self.algorithm.beta(self.state))
+        return Uncertainty(*(np.asarray(x) for x in (members, mean, std, lcb)))
+
+    def evaluate(
+        self,
+        episodes: int = 100,
+        *,
+        step: int = 0,
+        paths: int = 0,
+        stop_asked: Callable[[], bool] = lambda: False,
+    ) -> EvalResult:
+        """Run the policy's mode in the task that belongs to the dataset."""
+        if self.task is None:
+            raise CharyError("this dataset has no simulator to evaluate in.")
+        return evaluate(
+            self.act,
+            self.task,
+            episodes=episodes,
+            seed=self.seed,
+            step=step,
+            paths=paths,
+            stop_asked=stop_asked,
+        )
+
+
+@partial(jax.jit, static_argnums=0)
+def _act_by_row(act: Any, state: Any, observations: Any) -> Any:
+    """Each row by itself: a matrix product may round a row differently in another company."""
+    return jax.lax.map(lambda row: act(state, row[None])[0], observations)

@@ -1,0 +1,75 @@
+"""Behavioural cloning: the policy that makes the logged actions most likely.
+
+    maximise  E[log pi(a | s)],  (s, a) from the data
+
+It is the plainest baseline, and the warm-up of MSG. Trained until the likelihood of held-out episodes
+stops rising (`--validation 0.1 --patience 5`), it says how good the data itself is.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from chary.optimise import adam, adam_step
+from chary.policies import Policy
+from chary.settings import require
+from chary.types import Algorithm, Batch, Metrics, PyTree
+
+
+@dataclass(frozen=True)
+class BCConfig:
+    """Settings of behavioural cloning."""
+
+    hidden: tuple[int, ...] = (256, 256, 256)
+    """Sizes of the policy's hidden layers."""
+    batch_size: int = 256
+    """Transitions in a batch."""
+    learning_rate: float = 3e-4
+    """Adam's step size."""
+
+    def __post_init__(self) -> None:
+        require(min(self.hidden, default=0) >= 1, "hidden", self.hidden, "sizes of at least 1")
+        require(self.batch_size >= 1, "batch-size", self.batch_size, "at least 1")
+
+
+class BCState(NamedTuple):
+    policy: Policy
+    optimiser: PyTree
+    learning_rate: Float[Array, ""]
+
+
+def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algorithm[BCState]:
+    """Behavioural cloning for vectors of the given sizes."""
+
+    def init(key: PRNGKeyArray) -> BCState:
+        policy = Policy.init(observation_size, action_size, config.hidden, key=key)
+        return BCState(policy, adam.init(policy), jnp.float32(config.learning_rate))
+
+    def policy_loss(policy: Policy, batch: Batch) -> tuple[Float[Array, ""], Metrics]:
+        """Negative log-likelihood of the logged actions."""
+        likelihood = policy(batch.observations).log_prob(batch.actions).mean()
+        return -likelihood, {"policy/log_likelihood": likelihood}
+
+    def update(state: BCState, batch: Batch, key: PRNGKeyArray) -> tuple[BCState, Metrics]:
+        del key  # the loss is deterministic
+        gradient, metrics = jax.grad(policy_loss, has_aux=True)(state.policy, batch)
+        policy, optimiser = adam_step(
+            state.policy, gradient, state.optimiser, state.learning_rate
+        )
+        return BCState(policy, optimiser, state.learning_rate), metrics
+
+    def act(
+        state: BCState,
+        observations: Float[Array, "batch observation"],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "batch action"]:
+        return state.policy.act(observations, key=key)
+
+    def validate(state: BCState, batch: Batch) -> Float[Array, ""]:
+        return state.policy(batch.observations).log_prob(batch.actions).mean()
+
+    return Algorithm(init, update, act, validate=validate)

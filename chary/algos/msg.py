@@ -1,0 +1,295 @@
+"""MSG: Model Standard-deviation Gradients (Ghasemipour, Gu and Nachum 2022).
+
+N Q-functions, each trained towards its own target, and a policy that climbs their lower confidence
+bound. One step does, for a batch (s, a, r, s') and the policy pi:
+
+    critics   y_i  = r + gamma * Q_target_i(s', a'_i),  a'_i ~ pi(s')                     (Eq. 4)
+              L_i  = 1/2 E[w_i (Q_i(s, a) - y_i)^2],    w_i ~ U[0, 2]                     (Eq. 3)
+              H_i  = E[Q_i(s, a_i)] - E[Q_i(s, a)],     a_i ~ pi(s)
+              minimise  sum_i L_i + alpha * H_i                                           (Eq. 6)
+    policy    maximise  E[mean_i Q_i(s, a) + beta * std_i Q_i(s, a)],  a ~ pi(s)          (Eq. 5)
+              plus an entropy bonus; in the first steps log pi(a | s) instead (cloning)
+    targets   Q_target_i moves by tau towards Q_i
+
+No member ever sees another's value: that independence is what makes their spread mean uncertainty.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from chary.ensembles import ENSEMBLES, EnsembleShape
+from chary.optimise import adam, adam_step
+from chary.policies import Policy
+from chary.settings import require
+from chary.targets import TARGETS, mean_and_std
+from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
+
+
+@dataclass(frozen=True)
+class MSGConfig:
+    """Settings of MSG; the defaults are the paper's and its authors'."""
+
+    members: int = 64
+    """Number N of Q-functions in the ensemble."""
+    beta: float = -4.0
+    """Pessimism: weight of the ensemble's standard deviation in the policy objective, at most 0."""
+    alpha: float = 0.1
+    """Weight of the support regulariser H; 0 leaves it (and its cost) out."""
+    ensemble: Literal["deep"] = "deep"
+    """Kind of ensemble."""
+    targets: Literal["independent", "double-q"] = "independent"
+    """Rule for the TD targets; double-q makes every member a pair of networks."""
+    hidden: tuple[int, ...] = (256, 256, 256)
+    """Sizes of the hidden layers, of the policy and of each Q-function."""
+    batch_size: int = 256
+    """Transitions in a batch."""
+    discount: float = 0.99
+    """Discount factor gamma."""
+    critic_learning_rate: float = 3e-4
+    """Adam's step size for the Q-functions."""
+    policy_learning_rate: float = 3e-5
+    """Adam's step size for the policy."""
+    tau: float = 0.005
+    """Share of the new parameters that enters the target networks at every step."""
+    random_weights: bool = True
+    """Multiply each squared TD error by a draw from U[0, 2], a different one for every member."""
+    warmup_steps: int = 50_000
+    """First steps, in which the policy is cloned from the data while the critics learn as usual."""
+    entropy: Literal["tuned", "fixed", "off"] = "tuned"
+    """Entropy bonus on the policy: temperature tuned to a target entropy, fixed, or no bonus."""
+    temperature: float = 1.0
+    """Weight of the entropy bonus: where tuning starts, or the fixed value."""
+    temperature_learning_rate: float = 3e-4
+    """Adam's step size for the logarithm of the temperature."""
+    target_entropy: float = 0.0
+    """Entropy of the policy that tuning aims at, in nats over all action dimensions."""
+
+    def __post_init__(self) -> None:
+        require(self.members >= 1, "members", self.members, "at least 1")
+        require(self.beta <= 0.0, "beta", self.beta, "at most 0 (it is pessimism)")
+        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
+        require(min(self.hidden, default=0) >= 1, "hidden", self.hidden, "sizes of at least 1")
+        require(self.batch_size >= 1, "batch-size", self.batch_size, "at least 1")
+        require(0.0 <= self.discount <= 1.0, "discount", self.discount, "between 0 and 1")
+        require(0.0 < self.tau <= 1.0, "tau", self.tau, "above 0 and at most 1")
+        require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
+        require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
+
+
+class Hyper(NamedTuple):
+    """Continuous settings, kept as arrays so that one compiled program serves every value."""
+
+    beta: Float[Array, ""]
+    alpha: Float[Array, ""]
+    discount: Float[Array, ""]
+    critic_learning_rate: Float[Array, ""]
+    policy_learning_rate: Float[Array, ""]
+    temperature_learning_rate: Float[Array, ""]
+    tau: Float[Array, ""]
+    target_entropy: Float[Array, ""]
+
+
+class MSGState(NamedTuple):
+    """Everything that changes while learning, and the settings that could."""
+
+    step: Int[Array, ""]
+    policy: Policy
+    policy_optimiser: PyTree
+    critics: OnlineAndTarget[PyTree]
+    critic_optimiser: PyTree
+    log_temperature: Float[Array, ""]
+    temperature_optimiser: PyTree
+    hyper: Hyper
+
+
+class Noise(NamedTuple):
+    """All that is random in one step."""
+
+    next_actions: Float[Array, "member batch action"]
+    """Standard normal, for a'_i ~ pi(s')."""
+    regulariser_actions: Float[Array, "member batch action"]
+    """Standard normal, for a_i ~ pi(s) in H_i."""
+    policy_actions: Float[Array, "batch action"]
+    """Standard normal, for a ~ pi(s) in the policy's objective: one sample for all members."""
+    weights: Float[Array, "member batch"]
+    """U[0, 2], the weights of the squared TD errors."""
+
+
+def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algorithm[MSGState]:
+    """MSG for vectors of the given sizes."""
+    targets = TARGETS[config.targets]
+    ensemble = ENSEMBLES[config.ensemble](
+        EnsembleShape(
+            config.members, targets.heads, observation_size, action_size, config.hidden
+        )
+    )
+    regularise = config.alpha != 0.0
+
+    def init(key: PRNGKeyArray) -> MSGState:
+        policy_key, critic_key = jax.random.split(key)
+        policy = Policy.init(observation_size, action_size, config.hidden, key=policy_key)
+        critics = ensemble.init(critic_key)
+        log_temperature = jnp.log(jnp.float32(config.temperature))
+        return MSGState(
+            step=jnp.int32(0),
+            policy=policy,
+            policy_optimiser=adam.init(policy),
+            critics=OnlineAndTarget(critics, jax.tree.map(jnp.copy, critics)),
+            critic_optimiser=adam.init(critics),
+            log_temperature=log_temperature,
+            temperature_optimiser=adam.init(log_temperature),
+            hyper=Hyper(*(jnp.float32(getattr(config, name)) for name in Hyper._fields)),
+        )
+
+    def draw_noise(key: PRNGKeyArray, size: int) -> Noise:
+        next_key, regulariser_key, policy_key, weight_key = jax.random.split(key, 4)
+        # Members that share weights must be compared on the same actions.
+        members = 1 if ensemble.shares_weights else config.members
+        shape = (config.members, size, action_size)
+
+        def normal(key: PRNGKeyArray) -> Float[Array, "member batch action"]:
+            return jnp.broadcast_to(jax.random.normal(key, (members, size, action_size)), shape)
+
+        if config.random_weights:
+            weights = jax.random.uniform(weight_key, shape[:2], maxval=2.0)
+        else:
+            weights = jnp.ones(shape[:2])
+        policy_actions = jax.random.normal(policy_key, shape[1:])
+        return Noise(normal(next_key), normal(regulariser_key), policy_actions, weights)
+
+    def td_targets(state: MSGState, batch: Batch, noise: Noise) -> Float[Array, "member batch"]:
+        """y_i = r + gamma * Q_target_i(s', a'_i), with no gradient through it (Eq. 4)."""
+        next_actions = state.policy(batch.next_observations).sample(noise.next_actions)
+        next_heads = ensemble.heads(state.critics.target, batch.next_observations, next_actions)
+        return batch.rewards + state.hyper.discount * batch.discounts * targets.backup(next_heads)
+
+    def critic_loss(
+        critics: PyTree, state: MSGState, batch: Batch, noise: Noise
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """sum_i L_i + alpha * H_i (Eqs. 3 and 6)."""
+        wanted = td_targets(state, batch, noise)
+        if regularise:
+            # One pass over dataset actions and policy actions together.
+            size = batch.rewards.shape[0]
+            policy_actions = state.policy(batch.observations).sample(noise.regulariser_actions)
+            data_actions = jnp.broadcast_to(batch.actions, policy_actions.shape)
+            both = ensemble.heads(
+                critics,
+                jnp.concatenate([batch.observations, batch.observations]),
+                jnp.concatenate([data_actions, policy_actions], axis=1),
+            )
+            heads, policy_heads = both[..., :size], both[..., size:]
+            gap = (policy_heads.min(axis=1) - heads.min(axis=1)).mean(axis=-1)
+        else:
+            heads = ensemble.heads(critics, batch.observations, batch.actions)
+            gap = jnp.zeros(config.members)
+        errors = heads - wanted[:, None]
+        td = 0.5 * (noise.weights[:, None] * errors**2).mean(axis=-1).sum(axis=1)
+        metrics = {
+            "critic/td": td.mean(),
+            "critic/regulariser": gap.mean(),
+            "critic/q": heads.mean(),
+            "critic/std": mean_and_std(heads.min(axis=1))[1].mean(),
+            "critic/target": wanted.mean(),
+        }
+        return (td + state.hyper.alpha * gap).sum(), metrics
+
+    def policy_loss(
+        policy: Policy, state: MSGState, batch: Batch, noise: Noise
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Climb the lower confidence bound (Eq. 5), or clone the data while warming up."""
+        law = policy(batch.observations)
+        actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
+        values = ensemble.values(state.critics.online, batch.observations, actions)
+        objective = targets.objective(values, state.hyper.beta)
+        likelihood = law.log_prob(batch.actions)
+        temperature = jnp.exp(state.log_temperature)
+        bonus = 0.0 if config.entropy == "off" else -temperature * log_prob
+        warming_up = state.step < config.warmup_steps
+        metrics = {
+            "policy/objective": objective.mean(),
+            "policy/std": mean_and_std(values)[1].mean(),
+            "policy/q": values.mean(),
+            "policy/entropy": -log_prob.mean(),
+            "policy/log_likelihood": likelihood.mean(),
+            "policy/temperature": temperature,
+        }
+        return -jnp.where(warming_up, likelihood, objective + bonus).mean(), metrics
+
+    def temperature_loss(
+        log_temperature: Float[Array, ""], entropy: Float[Array, ""], state: MSGState
+    ) -> Float[Array, ""]:
+        """The temperature falls while the policy is more random than asked, and rises otherwise."""
+        tuning = jnp.where(state.step < config.warmup_steps, 0.0, 1.0)
+        return tuning * jnp.exp(log_temperature) * (entropy - state.hyper.target_entropy)
+
+    def step(state: MSGState, batch: Batch, noise: Noise) -> tuple[MSGState, Metrics]:
+        """One update with the given noise; the policy climbs the critics from before the step."""
+        hyper = state.hyper
+
+        critic_gradient, critic_metrics = jax.grad(critic_loss, has_aux=True)(
+            state.critics.online, state, batch, noise
+        )
+        online, critic_optimiser = adam_step(
+            state.critics.online, critic_gradient, state.critic_optimiser, hyper.critic_learning_rate
+        )
+        # Written so that equal parameters stay equal to the bit.
+        target = jax.tree.map(
+            lambda slow, new: slow + hyper.tau * (new - slow), state.critics.target, online
+        )
+
+        policy_gradient, policy_metrics = jax.grad(policy_loss, has_aux=True)(
+            state.policy, state, batch, noise
+        )
+        policy, policy_optimiser = adam_step(
+            state.policy, policy_gradient, state.policy_optimiser, hyper.policy_learning_rate
+        )
+
+        log_temperature, temperature_optimiser = state.log_temperature, state.temperature_optimiser
+        if config.entropy == "tuned":
+            temperature_gradient = jax.grad(temperature_loss)(
+                log_temperature, policy_metrics["policy/entropy"], state
+            )
+            log_temperature, temperature_optimiser = adam_step(
+                log_temperature,
+                temperature_gradient,
+                temperature_optimiser,
+                hyper.temperature_learning_rate,
+            )
+
+        return MSGState(
+            step=state.step + 1,
+            policy=policy,
+            policy_optimiser=policy_optimiser,
+            critics=OnlineAndTarget(online, target),
+            critic_optimiser=critic_optimiser,
+            log_temperature=log_temperature,
+            temperature_optimiser=temperature_optimiser,
+            hyper=hyper,
+        ), critic_metrics | policy_metrics
+
+    def update(state: MSGState, batch: Batch, key: PRNGKeyArray) -> tuple[MSGState, Metrics]:
+        # The barrier keeps the compiler from drawing the same noise again in every use of it.
+        noise = jax.lax.optimization_barrier(draw_noise(key, batch.rewards.shape[0]))
+        return step(state, batch, noise)
+
+    def act(
+        state: MSGState,
+        observations: Float[Array, "batch observation"],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "batch action"]:
+        return state.policy.act(observations, key=key)
+
+    def values(
+        state: MSGState,
+        observations: Float[Array, "batch observation"],
+        actions: Float[Array, "batch action"],
+    ) -> Float[Array, "member batch"]:
+        return ensemble.values(state.critics.online, observations, actions)
+
+    return Algorithm(init, update, act, values, beta=lambda state: state.hyper.beta)

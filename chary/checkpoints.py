@@ -1,0 +1,140 @@
+"""Checkpoints: Orbax writes the arrays, a manifest of SHA-256 sums guards them.
+
+A checkpoint is written under another name and renamed when it is whole, so a folder with a step for a
+name is complete. On restore every byte is checked against the manifest before anything is used.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import TypeVar
+
+import jax
+
+from chary.errors import CharyError
+from chary.types import PyTree
+
+MANIFEST = "manifest.json"
+UNFINISHED = ".saving-"
+
+State = TypeVar("State")
+
+
+class DamagedCheckpoint(Exception):
+    """A checkpoint whose files are not what was written."""
+
+
+def steps(folder: Path) -> list[int]:
+    """Steps that have a complete checkpoint, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+
+
+def save(folder: Path, step: int, tree: PyTree) -> None:
+    """Write the checkpoint of a step, whole or not at all; one that is there stays."""
+    final = folder / str(step)
+    if final.exists():
+        return
+    temporary = folder / f"{UNFINISHED}{step}"
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        _orbax_save(temporary / "arrays", _named_leaves(tree))
+        sums = json.dumps(_sums(temporary), indent=1)
+        (temporary / MANIFEST).write_text(sums)
+        _flush_to_disk(temporary)
+        os.replace(temporary, final)
+    # Orbax and its storage library report a full disk as one of these.
+    except (OSError, ValueError, RuntimeError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise CharyError(
+            f"{final}: the checkpoint could not be written ({_short(error)}). Earlier checkpoints are "
+            f"intact: make room or mend the folder, then `chary resume {folder.parent}`."
+        ) from error
+
+
+def restore(folder: Path, step: int, like: State) -> State:
+    """The state saved at a step, in the structure of `like`; raises DamagedCheckpoint."""
+    path = folder / str(step)
+    try:
+        expected = json.loads((path / MANIFEST).read_text())
+        found = _sums(path)
+    except (OSError, ValueError) as error:
+        raise DamagedCheckpoint(_short(error)) from error
+    if found != expected:
+        names = sorted(name for name in expected.keys() | found if expected.get(name) != found.get(name))
+        raise DamagedCheckpoint(f"{names[0]} is not what was saved")
+    leaves = _named_leaves(like)
+    try:
+        restored = _orbax_restore(path / "arrays", leaves)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise DamagedCheckpoint(_short(error)) from error
+    structure = jax.tree.structure(like)
+    return jax.tree.unflatten(structure, [restored[name] for name in leaves])
+
+
+def prune(folder: Path, keep: set[int]) -> None:
+    """Remove all checkpoints but those of the given steps, and what a crash left half-written."""
+    for step in set(steps(folder)) - keep:
+        # Renamed first: a folder that is being removed must not look complete.
+        doomed = folder / f"{UNFINISHED}{step}-old"
+        os.replace(folder / str(step), doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+    for leftover in folder.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _named_leaves(tree: PyTree) -> dict[str, jax.Array]:
+    """Leaves by their place in the tree, so that what is stored does not depend on Python types."""
+    pairs, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): leaf for path, leaf in pairs}
+
+
+def _orbax_save(path: Path, leaves: dict[str, jax.Array]) -> None:
+    with _checkpointer() as checkpointer:
+        checkpointer.save(path.absolute(), leaves)
+        checkpointer.wait_until_finished()
+
+
+def _orbax_restore(path: Path, leaves: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    shapes = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), leaves
+    )
+    with _checkpointer() as checkpointer:
+        return checkpointer.restore(path.absolute(), shapes)
+
+
+def _checkpointer():  # noqa: ANN202  (Orbax is imported late)
+    import orbax.checkpoint
+
+    # Orbax reports its progress at a level meant for clusters of machines.
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    return orbax.checkpoint.StandardCheckpointer()
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
+
+
+def _flush_to_disk(folder: Path) -> None:
+    """Make the files survive a power cut before the rename says that they are complete."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def _short(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:160]

@@ -1,0 +1,22 @@
+"""From a name or a file to a checked, immutable dataset."""
+
+from pathlib import Path
+
+from chary.data import formats
+from chary.data.dataset import Dataset
+from chary.data.formats import FORMATS
+from chary.data.named import NAMED, load_named
+from chary.errors import unknown_name
+
+
+def load(name_or_path: str | Path) -> Dataset:
+    """The dataset of that name (collected on first use, then cached), or in that file."""
+    text = str(name_or_path)
+    if text in NAMED:
+        return load_named(text)
+    path = Path(text).expanduser()
+    if path.suffix.lower() in FORMATS or path.exists() or "/" in text:
+        return formats.read(path)
+    raise unknown_name(
+        "dataset", text, NAMED, f"Or give a file that ends in {', '.join(FORMATS)}."
+    )

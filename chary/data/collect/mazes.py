@@ -1,0 +1,106 @@
+"""Maze data from a controller that pushes the ball from waypoint to waypoint, with noise.
+
+It runs between uniformly random cells, so almost no episode leads from the evaluation's start to its
+goal: a policy must be stitched from pieces. Rewards are those of the evaluation's goal.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from chary.data.collect import run_jobs
+from chary.data.dataset import Dataset
+from chary.envs.mazes import MAZES, Cell, Maze, PointMaze
+
+# The controller of D4RL's maze2d: proportional and derivative gains, and noise on the action.
+POSITION_GAIN = 10.0
+VELOCITY_GAIN = -1.0
+ACTION_NOISE = 0.5
+ARRIVED = 0.3
+"""Distance from a waypoint at which the controller heads for the next."""
+BLOCK = 10_000
+"""Transitions a job: fixed, so that the data does not depend on the number of cores."""
+
+
+class Job(NamedTuple):
+    name: str
+    transitions: int
+    seed: int
+    index: int
+
+
+def collect_maze(name: str, transitions: int, *, seed: int) -> Dataset:
+    """A dataset of exactly that many transitions, the same for the same seed."""
+    starts = range(0, transitions, BLOCK)
+    jobs = [Job(name, min(BLOCK, transitions - start), seed, i) for i, start in enumerate(starts)]
+    blocks = run_jobs(collect_block, jobs, title=f"collecting {name}")
+    columns = {key: np.concatenate([block[key] for block in blocks]) for key in blocks[0]}
+    controller = f"waypoint PD controller, noise {ACTION_NOISE}, seed {seed}"
+    return Dataset.from_columns(columns, name=name, metadata={"collected_by": controller})
+
+
+def collect_block(job: Job) -> dict[str, np.ndarray]:
+    """Episodes one after another until the block is full; the last is cut there."""
+    maze = MAZES[job.name]
+    environment = PointMaze(maze)
+    rng = np.random.default_rng([job.seed, job.index])
+    environment.reset(seed=int(rng.integers(2**31)))
+    rows: dict[str, list[np.ndarray | float | bool]] = {
+        key: []
+        for key in (
+            "observations", "actions", "rewards", "next_observations", "terminals", "timeouts",
+        )
+    }
+    observation, target = _new_episode(environment, maze, rng)
+    towards = maze.next_cells(target)
+    while len(rows["rewards"]) < job.transitions:
+        action = _push(maze, towards, observation, rng)
+        following, reward, terminated, truncated, _ = environment.step(action)
+        arrived = _distance(following, maze.centre(target)) < ARRIVED
+        if maze.task == "stay":  # one unbroken run: a new target, and on
+            truncated = False
+            if arrived:
+                target = _random_cell(maze, rng, other_than=target)
+                towards = maze.next_cells(target)
+        else:
+            truncated = not terminated and (truncated or arrived)
+        row = (observation, action, reward, following, terminated, truncated)
+        for column, value in zip(rows.values(), row, strict=True):
+            column.append(value)
+        observation = following
+        if terminated or truncated:
+            observation, target = _new_episode(environment, maze, rng)
+            towards = maze.next_cells(target)
+    columns = {key: np.asarray(values) for key, values in rows.items()}
+    columns["timeouts"][-1] = not columns["terminals"][-1]
+    return columns
+
+
+def _new_episode(
+    environment: PointMaze, maze: Maze, rng: np.random.Generator
+) -> tuple[np.ndarray, Cell]:
+    """Start in a random cell with another as the target; never at the goal itself."""
+    start = _random_cell(maze, rng, other_than=maze.goal if maze.task == "reach" else None)
+    observation, _ = environment.reset(options={"start": start})
+    return observation, _random_cell(maze, rng, other_than=start)
+
+
+def _random_cell(maze: Maze, rng: np.random.Generator, *, other_than: Cell | None) -> Cell:
+    cells = [cell for cell in maze.free_cells if cell != other_than]
+    return cells[rng.integers(len(cells))]
+
+
+def _push(
+    maze: Maze, towards: dict[Cell, Cell], observation: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Proportional-derivative control towards the next cell on the shortest way, plus noise."""
+    position, velocity = observation[:2], observation[2:]
+    here = maze.cell(position)
+    waypoint = maze.centre(towards[here])
+    push = POSITION_GAIN * (waypoint - position) + VELOCITY_GAIN * velocity
+    push += ACTION_NOISE * rng.standard_normal(2)
+    return np.clip(push, -1.0, 1.0).astype(np.float32)
+
+
+def _distance(observation: np.ndarray, point: np.ndarray) -> float:
+    return float(np.hypot(observation[0] - point[0], observation[1] - point[1]))

@@ -1,0 +1,83 @@
+"""Reading and writing dataset files: one module a format, all in D4RL's column names.
+
+A writer never leaves a half-written file: it writes beside the destination and moves it into place.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chary.data.dataset import COLUMNS, Dataset
+from chary.data.formats import hdf5, npz
+from chary.errors import CharyError
+
+
+class Format(NamedTuple):
+    """Functions between a file and its arrays and text attributes."""
+
+    read: Callable[[Path], tuple[dict[str, np.ndarray], dict[str, Any]]]
+    write: Callable[[Path, dict[str, np.ndarray], dict[str, Any]], None]
+
+
+FORMATS = {
+    ".hdf5": Format(hdf5.read, hdf5.write),
+    ".h5": Format(hdf5.read, hdf5.write),
+    ".npz": Format(npz.read, npz.write),
+}
+# Kept in the file beside the columns, so that what is read back is what was written.
+BOUNDS = ("action_low", "action_high")
+
+
+def _format_of(path: Path) -> Format:
+    if path.suffix.lower() not in FORMATS:
+        raise CharyError(
+            f"{path}: cannot tell the format from '{path.suffix}'; "
+            f"known endings are {', '.join(FORMATS)}."
+        )
+    return FORMATS[path.suffix.lower()]
+
+
+def read(path: Path) -> Dataset:
+    """The dataset in a file."""
+    if not path.exists():
+        raise CharyError(f"{path}: no such file. Check the path, or see `chary data list` for names.")
+    if path.is_dir():
+        raise CharyError(f"{path}: is a folder, not a dataset file.")
+    arrays, attributes = _format_of(path).read(path)
+    name = str(attributes.pop("name", path.stem))
+    columns = {key: array for key, array in arrays.items() if key in COLUMNS}
+    bounds = {key: arrays[key] for key in BOUNDS if key in arrays}
+    for key, bound in bounds.items():
+        wanted = columns["actions"].shape[1:] if "actions" in columns else ()
+        if bound.dtype.kind not in "biuf" or bound.shape not in ((), wanted):
+            raise CharyError(f"{path}: {key} must be one number for each action dimension.")
+    metadata = {key: str(value) for key, value in attributes.items()}
+    return Dataset.from_columns(
+        columns, name=name, source=str(path), metadata=metadata, **bounds
+    )
+
+
+def write(dataset: Dataset, path: Path) -> None:
+    """Write the dataset to a file, whole or not at all."""
+    target = _format_of(path)
+    arrays = {column: getattr(dataset, column) for column in (*COLUMNS, *BOUNDS)}
+    attributes = {**dataset.metadata, "name": dataset.name}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(
+            prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent
+        )
+        os.close(handle)
+    except OSError as error:
+        raise CharyError(f"{path}: cannot be written: {error.strerror or error}.") from error
+    try:
+        target.write(Path(temporary), arrays, attributes)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise CharyError(f"{path}: cannot be written: {error.strerror or error}.") from error
+    finally:
+        Path(temporary).unlink(missing_ok=True)

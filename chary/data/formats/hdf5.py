@@ -1,0 +1,38 @@
+"""D4RL's HDF5 layout: one dataset a column, at the root of the file."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chary.errors import CharyError
+
+
+def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Root-level arrays and the file's text attributes."""
+    import h5py
+
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        with h5py.File(path, "r") as file:
+            for key in file:
+                item = file[key]
+                if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf":
+                    arrays[key] = np.asarray(item[()])
+            attributes = {k: v for k, v in file.attrs.items() if isinstance(v, str)}
+    # h5py raises whatever its C library's state suggests when a file is damaged.
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError) as error:
+        raise CharyError(
+            f"{path}: not a readable HDF5 file ({str(error).splitlines()[0][:120]}). "
+            "It may be damaged or only partly downloaded."
+        ) from error
+    return arrays, attributes
+
+
+def write(path: Path, arrays: dict[str, np.ndarray], attributes: dict[str, Any]) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        for key, array in arrays.items():
+            file.create_dataset(key, data=array, compression="gzip" if array.ndim else None)
+        file.attrs.update(attributes)

@@ -1,0 +1,90 @@
+"""Named datasets: what each one is, and the cache they live in once collected."""
+
+import os
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chary.data import formats
+from chary.data.collect.mazes import collect_maze
+from chary.data.dataset import Dataset
+from chary.data.scaling import RewardTransform
+from chary.errors import CharyError
+
+# Part of the cached file's name: raise it when a recipe changes what it collects.
+RECIPE = 1
+
+
+@dataclass(frozen=True)
+class NamedDataset:
+    """A recipe for a dataset, and how it is best learned from."""
+
+    name: str
+    """Also the name of the task that policies are evaluated in."""
+    transitions: int
+    description: str
+    reward: RewardTransform = RewardTransform()
+    """Rewards as learning should see them."""
+    preset: str = "small"
+    """Settings used when none are asked for."""
+
+
+_REACH = "waypoint controller between random cells; reward 1 and end at the far corner"
+_STAY = "waypoint controller that never stops; reward 1 for every step at the goal"
+SPARSE = RewardTransform(scale=4.0, shift=-0.5)
+
+NAMED = {
+    entry.name: entry
+    for entry in (
+        NamedDataset("pointmaze-umaze", 100_000, _REACH, SPARSE),
+        NamedDataset("pointmaze-medium", 200_000, _REACH, SPARSE),
+        NamedDataset("pointmaze-large", 400_000, _REACH, SPARSE),
+        NamedDataset("maze2d-umaze", 1_000_000, _STAY, preset="paper-maze2d"),
+        NamedDataset("maze2d-medium", 2_000_000, _STAY, preset="paper-maze2d"),
+        NamedDataset("maze2d-large", 4_000_000, _STAY, preset="paper-maze2d"),
+    )
+}
+
+
+def cache_folder() -> Path:
+    """Where collected datasets are kept: CHARY_CACHE, or the platform's cache folder."""
+    import platformdirs
+
+    return Path(os.environ.get("CHARY_CACHE") or platformdirs.user_cache_dir("chary")) / "datasets"
+
+
+def cached_path(name: str) -> Path:
+    return cache_folder() / f"{name}-r{RECIPE}.npz"
+
+
+def load_named(name: str) -> Dataset:
+    """From the cache, or collected now; a damaged cache file is collected again."""
+    import filelock
+
+    path = cached_path(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CharyError(
+            f"{path.parent}: the cache folder cannot be made ({error.strerror}). "
+            "Set CHARY_CACHE to a folder you can write to."
+        ) from error
+    with filelock.FileLock(path.with_suffix(".lock")):  # two runs collect once
+        if path.exists():
+            try:
+                dataset = formats.read(path)
+                if dataset.metadata.get("fingerprint") == dataset.fingerprint:
+                    return dataset
+                problem = "its content does not match its fingerprint"
+            except CharyError as error:
+                problem = str(error)
+            warnings.warn(f"{path}: damaged ({problem}); collecting it again.", stacklevel=2)
+        dataset = collect_named(name)
+        formats.write(dataset, path)
+        return dataset
+
+
+def collect_named(name: str, *, transitions: int | None = None, seed: int = 0) -> Dataset:
+    """Collect now, with every core; the result does not depend on how many there are."""
+    dataset = collect_maze(name, transitions or NAMED[name].transitions, seed=seed)
+    return replace(dataset, metadata={**dataset.metadata, "fingerprint": dataset.fingerprint})

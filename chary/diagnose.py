@@ -1,0 +1,77 @@
+"""What the critics think at an evaluation, kept so that a report can judge it later."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from chary.agent import Agent
+from chary.envs.mazes import Maze
+from chary.evaluate import EvalResult
+from chary.types import Batch
+
+PROBES = 256
+"""Dataset states at which disagreement is measured."""
+CELL_POINTS = 8
+"""Points a maze cell and axis in the maps."""
+
+
+def diagnose(
+    agent: Agent, result: EvalResult, transitions: Batch, discount: float | None
+) -> dict[str, np.ndarray]:
+    """Arrays about one evaluation: starts, returns, paths, and the critics' values and spread."""
+    arrays = {
+        "start_observations": result.starts,
+        "returns": result.returns,
+        "lengths": result.lengths,
+        "paths": np.concatenate(result.paths) if result.paths else np.zeros((0, 0)),
+        "path_lengths": np.array([len(path) for path in result.paths]),
+    }
+    if agent.algorithm.values is None or discount is None:
+        return arrays
+    arrays["discounted_returns"] = np.array(
+        [
+            agent.scaling.rewards(rewards) @ discount ** np.arange(len(rewards))
+            for rewards in result.rewards
+        ]
+    )
+    arrays["start_values"] = agent.uncertainty(result.starts, agent.act(result.starts)).members
+    arrays |= _disagreement(agent, transitions)
+    if agent.task is not None and agent.task.maze is not None:
+        arrays |= maze_maps(agent, agent.task.maze)
+    return arrays
+
+
+def _disagreement(agent: Agent, transitions: Batch) -> dict[str, np.ndarray]:
+    """Spread of the members on logged, policy and random actions at the same dataset states."""
+    assert agent.algorithm.values is not None
+    size = transitions.rewards.shape[0]
+    rng = np.random.default_rng(0)  # the same probes at every evaluation
+    rows = rng.integers(size, size=PROBES)
+    observations = transitions.observations[rows]
+    actions = {
+        "data": transitions.actions[rows],
+        "policy": agent.algorithm.act(agent.state, observations),
+        "random": jnp.asarray(rng.uniform(-1, 1, transitions.actions[rows].shape), jnp.float32),
+    }
+    values = {
+        f"values_{kind}": np.asarray(agent.algorithm.values(agent.state, observations, a))
+        for kind, a in actions.items()
+    }
+    return values | {"probe_rows": rows}
+
+
+def maze_maps(agent: Agent, maze: Maze) -> dict[str, np.ndarray]:
+    """Mean, spread and bound over positions in the maze, at rest, for the policy's action there."""
+    height, width = len(maze.rows), len(maze.rows[0])
+    x = (np.arange(width * CELL_POINTS) + 0.5) / CELL_POINTS - width / 2
+    y = (np.arange(height * CELL_POINTS) + 0.5) / CELL_POINTS - height / 2
+    positions = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    observations = np.concatenate([positions, np.zeros_like(positions)], axis=1).astype(np.float32)
+    values = agent.uncertainty(observations, agent.act(observations))
+    walls = np.array([maze.rows[i][j] == "#" for i, j in map(maze.cell, positions)])
+    shape = (len(y), len(x))
+    maps = {"mean": values.mean, "std": values.std, "lcb": values.lcb}
+    return {
+        "map_x": x,
+        "map_y": y,
+        **{f"map_{k}": np.where(walls, np.nan, v).reshape(shape) for k, v in maps.items()},
+    }

@@ -1,0 +1,53 @@
+"""Tasks by name: how to make the environment, and what its returns are measured against."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from chary.envs.mazes import Maze
+
+
+class Task(NamedTuple):
+    """An environment to be evaluated in."""
+
+    name: str
+    make: Callable[[], "gymnasium.Env[Any, Any]"]
+    reference_scores: tuple[float, float] | None = None
+    """Returns that count as 0 and as 100 in the normalised score."""
+    has_success: bool = False
+    """Whether an episode can succeed (its info then says so), beyond collecting reward."""
+    maze: "Maze | None" = None
+    """The map, for tasks that have one."""
+
+    def normalise(self, mean_return: float) -> float | None:
+        """100 * (return - low) / (high - low), as D4RL defines its score."""
+        if self.reference_scores is None:
+            return None
+        low, high = self.reference_scores
+        return 100.0 * (mean_return - low) / (high - low)
+
+
+# D4RL's reference returns of maze2d (random policy, waypoint controller).
+MAZE2D_REFERENCES = {
+    "maze2d-umaze": (23.85, 161.86),
+    "maze2d-medium": (13.13, 277.39),
+    "maze2d-large": (6.7, 273.99),
+}
+
+
+def find_task(name: str) -> Task | None:
+    """The task of that name, if there is a simulator for it."""
+    from chary.envs.mazes import MAZES, PointMaze
+
+    if name not in MAZES:
+        return None
+    maze = MAZES[name]
+    return Task(
+        name,
+        make=lambda: PointMaze(maze),
+        reference_scores=MAZE2D_REFERENCES.get(name, (0.0, 1.0)),
+        has_success=maze.task == "reach",
+        maze=maze,
+    )

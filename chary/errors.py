@@ -1,0 +1,19 @@
+"""The one exception for problems that a user can mend."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class CharyError(Exception):
+    """Bad input or a bad environment: says what is wrong, where, and what to do about it.
+
+    The command line prints its message without a traceback and exits with code 2.
+    """
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], advice: str = "") -> CharyError:
+    """An error for a name that is not in a registry, with the nearest names there are."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=3)
+    hint = f" Did you mean {' or '.join(close)}?" if close else f" There are: {', '.join(known)}."
+    return CharyError(f"unknown {kind} '{name}'.{hint}{' ' + advice if advice else ''}")

@@ -1,0 +1,46 @@
+"""What this machine is: recorded with every run, because bits depend on it."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+RECORDED = ("jax", "jaxlib", "numpy", "equinox", "optax", "orbax-checkpoint", "gymnasium", "mujoco")
+
+
+def layout() -> dict[str, Any]:
+    """The hardware a program runs on, and how it is laid out there."""
+    import jax
+
+    devices = jax.devices()
+    return {
+        "platform": platform.platform(),
+        "cpu": cpu_name(),
+        "threads": len(os.sched_getaffinity(0)),
+        "backend": jax.default_backend(),
+        "devices": len(devices),
+        "device": devices[0].device_kind,
+    }
+
+
+def cpu_name() -> str:
+    """The processor's own name for itself."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    found = {"python": platform.python_version()}
+    for name in RECORDED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "missing"
+    return found

@@ -1,0 +1,224 @@
+"""The run folder: the only code that knows its layout.
+
+    config.json     everything needed to repeat the run
+    metrics.jsonl   one line a logging boundary; no clock times in it
+    timing.jsonl    speed and clock times, the only log that may differ between equal runs
+    evals.jsonl     one line an evaluation, with every episode's return and length
+    diagnostics/    <step>.npz, what the critics thought at each evaluation
+    checkpoints/    <step>/, the newest few and the best
+
+Lines are appended whole. Resuming cuts every log back to the step of the checkpoint it starts from.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from chary import checkpoints
+from chary.errors import CharyError
+
+LOGS = ("metrics", "timing", "evals")
+NEWEST_KEPT = 2
+
+State = TypeVar("State")
+Record = dict[str, Any]
+
+
+class RunFolder:
+    """A run on disk."""
+
+    def __init__(self, path: Path, config: Record):
+        self.path = path
+        self.config = config
+
+    @classmethod
+    def exists(cls, path: Path) -> bool:
+        return (path / "config.json").is_file()
+
+    @classmethod
+    def create(cls, path: Path, config: Record) -> "RunFolder":
+        """A new run in a folder that is new or empty."""
+        try:
+            if path.exists() and not path.is_dir():
+                raise CharyError(f"{path}: is a file; a run needs a folder of its own.")
+            if path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
+                raise CharyError(
+                    f"{path}: holds other files but no run (no config.json). Choose another --run."
+                )
+            path.mkdir(parents=True, exist_ok=True)
+            folder = cls(path, config)
+            folder.write_config(config)
+        except OSError as error:
+            raise CharyError(f"{path}: cannot be made: {error.strerror or error}.") from error
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """A run that is already there."""
+        if not cls.exists(path):
+            raise CharyError(f"{path}: no run here (no config.json). `chary runs` lists what there is.")
+        try:
+            config = json.loads((path / "config.json").read_text())
+            if not isinstance(config, dict) or "algorithm" not in config:
+                raise ValueError("not a run's config")
+        except (OSError, ValueError) as error:
+            raise CharyError(f"{path}/config.json: cannot be read ({error}).") from error
+        return cls(path, config)
+
+    def write_config(self, config: Record) -> None:
+        self.config = config
+        _write_whole(self.path / "config.json", json.dumps(config, indent=2) + "\n")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for one process; the lock dies with the process that holds it."""
+        import filelock
+
+        lock = filelock.FileLock(self.path / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise CharyError(
+                f"{self.path}: in use by another process. Wait for it, stop it, or choose another --run."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def append(self, log: str, record: Record) -> None:
+        """Add one line to a log, in a single write."""
+        line = json.dumps(jsonable(record)) + "\n"
+        try:
+            with open(self.path / f"{log}.jsonl", "ab", buffering=0) as file:
+                start = file.seek(0, os.SEEK_END)
+                if file.write(line.encode()) != len(line.encode()):
+                    file.truncate(start)
+                    raise OSError("the disk is full")
+        except OSError as error:
+            raise CharyError(
+                f"{self.path}/{log}.jsonl: cannot be written ({error.strerror or error}). Make room, "
+                f"then `chary resume {self.path}`."
+            ) from error
+
+    def read(self, log: str) -> list[Record]:
+        """All whole lines of a log; one torn by a crash is passed over."""
+        path = self.path / f"{log}.jsonl"
+        records: list[Record] = []
+        if path.is_file():
+            for line in path.read_text(errors="replace").splitlines():
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(record, dict) and isinstance(record.get("step"), int):
+                    records.append(record)
+        return records
+
+    def cut_logs(self, step: int) -> None:
+        """Forget everything logged after a step."""
+        for log in LOGS:
+            if (self.path / f"{log}.jsonl").exists():
+                kept = [record for record in self.read(log) if record["step"] <= step]
+                text = "".join(json.dumps(record) + "\n" for record in kept)
+                _write_whole(self.path / f"{log}.jsonl", text)
+        for path in self.diagnostics():
+            if int(path.stem) > step:
+                path.unlink()
+
+    def save_diagnostics(self, step: int, arrays: dict[str, np.ndarray]) -> None:
+        folder = self.path / "diagnostics"
+        temporary = folder / f".{step}.npz"
+        try:
+            folder.mkdir(exist_ok=True)
+            np.savez_compressed(temporary, **arrays)
+            os.replace(temporary, folder / f"{step}.npz")
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise CharyError(f"{folder}: cannot be written ({error.strerror or error}).") from error
+
+    def diagnostics(self) -> list[Path]:
+        """Files of diagnostics, oldest first."""
+        files = (self.path / "diagnostics").glob("*.npz")
+        return sorted((f for f in files if f.stem.isdigit()), key=lambda f: int(f.stem))
+
+    @property
+    def checkpoint_folder(self) -> Path:
+        return self.path / "checkpoints"
+
+    def checkpoint_steps(self) -> list[int]:
+        return checkpoints.steps(self.checkpoint_folder)
+
+    def save_checkpoint(self, step: int, state: Any) -> None:
+        """Save, then drop all but the newest few and the best."""
+        checkpoints.save(self.checkpoint_folder, step, state)
+        newest = self.checkpoint_steps()[-NEWEST_KEPT:]
+        best = self.best()
+        checkpoints.prune(self.checkpoint_folder, {*newest, *([best["step"]] if best else [])})
+
+    def restore(self, like: State, *, step: int | None = None) -> tuple[int, State, list[str]]:
+        """The newest sound checkpoint (or that of a step), and warnings about damaged ones."""
+        wanted = self.checkpoint_steps()[::-1] if step is None else [step]
+        damage: list[str] = []
+        for candidate in wanted:
+            try:
+                return candidate, checkpoints.restore(self.checkpoint_folder, candidate, like), damage
+            except checkpoints.DamagedCheckpoint as error:
+                damage.append(f"{self.checkpoint_folder / str(candidate)}: damaged ({error}).")
+        detail = f" {' '.join(damage)}" if damage else ""
+        raise CharyError(
+            f"{self.path}: no sound checkpoint to start from.{detail} Train it again with --run elsewhere."
+        )
+
+    def best(self) -> Record | None:
+        """The evaluation with the best score (or validation, where there is no simulator).
+
+        Of equals the later; only evaluations whose checkpoint was written count.
+        """
+        evals = self.read("evals")
+        if evals:
+            return max(evals, key=lambda e: (headline(e), e["step"]))
+        validated = [m for m in self.read("metrics") if m.get("validation") is not None]
+        return max(validated, key=lambda m: m["validation"]) if validated else None
+
+    def last(self) -> Record | None:
+        """The newest evaluation."""
+        evals = self.read("evals")
+        return evals[-1] if evals else None
+
+
+def headline(evaluation: Record) -> float:
+    """The number that ranks an evaluation: normalised score, or the plain return."""
+    score = evaluation.get("score")
+    return float(score if score is not None else evaluation.get("return", -math.inf))
+
+
+def jsonable(value: Any) -> Any:
+    """Plain JSON: NumPy numbers become Python's, NaN and infinities become null."""
+    if isinstance(value, dict):
+        return {key: jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return jsonable(value.tolist())
+    if isinstance(value, np.generic):
+        return jsonable(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
+
+
+def _write_whole(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.write_text(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise CharyError(f"{path}: cannot be written ({error.strerror or error}).") from error

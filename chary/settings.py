@@ -1,0 +1,95 @@
+"""Settings of a run beside those of its algorithm, and how presets fill them in."""
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from chary.errors import CharyError, unknown_name
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What to learn from, for how long, and what to keep on the way."""
+
+    dataset: str = ""
+    """Name of a dataset (`chary data list`), or a file in D4RL's layout (.hdf5, .npz)."""
+    steps: int = 2_000_000
+    """Gradient steps."""
+    seed: int = 0
+    """Seed of everything random in the run."""
+    run: Path | None = None
+    """Run folder; by default runs/<algorithm>-<dataset>-<seed>."""
+    reward_scale: float | None = None
+    """Learning sees scale * (reward + shift); by default what the named dataset recommends, else 1."""
+    reward_shift: float | None = None
+    """Added to each reward before scaling; by default what the named dataset recommends, else 0."""
+    normalise_observations: bool = False
+    """Give every observation dimension zero mean and unit deviation over the dataset."""
+    log_every: int = 500
+    """Steps between lines of metrics, which are averages over those steps."""
+    eval_every: int = 5_000
+    """Steps between evaluations; there is always one at the end. 0 for only that one."""
+    eval_episodes: int = 20
+    """Episodes of an evaluation on the way."""
+    final_episodes: int = 100
+    """Episodes of the evaluation at the end; 0 for none at all, here or on the way."""
+    checkpoint_minutes: float = 5.0
+    """Time between checkpoints; there is also one at each evaluation and at the end."""
+    validation: float = 0.0
+    """Share of episodes held out, on which algorithms that can are scored at every log line."""
+    patience: int = 0
+    """End the run after this many log lines without a better validation score; 0 for never."""
+    tensorboard: bool = False
+    """Also write TensorBoard event files into the run folder."""
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 1, "steps", self.steps, "at least 1")
+        require(0 <= self.seed < 2**31, "seed", self.seed, "between 0 and 2147483647")
+        require(self.log_every >= 1, "log-every", self.log_every, "at least 1")
+        require(self.eval_every >= 0, "eval-every", self.eval_every, "at least 0")
+        require(self.eval_episodes >= 1, "eval-episodes", self.eval_episodes, "at least 1")
+        require(self.final_episodes >= 0, "final-episodes", self.final_episodes, "at least 0")
+        require(self.checkpoint_minutes >= 0, "checkpoint-minutes", self.checkpoint_minutes, "at least 0")
+        require(0 <= self.validation < 1, "validation", self.validation, "at least 0 and below 1")
+        require(self.patience >= 0, "patience", self.patience, "at least 0")
+        if self.patience and not self.validation:
+            raise CharyError("--patience needs held-out episodes: add --validation 0.1, say.")
+
+
+def require(condition: bool, option: str, value: object, allowed: str) -> None:
+    """Refuse a setting that makes no sense."""
+    if not condition:
+        raise CharyError(f"--{option} is {value}, but must be {allowed}.")
+
+
+def apply(
+    settings: dict[str, Any], algorithm: Any, run: RunConfig, *, source: str
+) -> tuple[Any, RunConfig]:
+    """Both configs with the given fields replaced; each field belongs to one of them."""
+    algorithm_fields = {f.name for f in fields(algorithm)}
+    run_fields = {f.name for f in fields(run)}
+    for name in settings:
+        if name not in algorithm_fields | run_fields:
+            raise unknown_name("setting", name, algorithm_fields | run_fields, f"(in {source})")
+    mine = {k: v for k, v in settings.items() if k in algorithm_fields}
+    return (
+        replace(algorithm, **mine),
+        replace(run, **{k: v for k, v in settings.items() if k in run_fields}),
+    )
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """A config as plain JSON values."""
+    return {
+        k: str(v) if isinstance(v, Path) else list(v) if isinstance(v, tuple) else v
+        for k, v in asdict(config).items()
+    }
+
+
+def from_json(kind: Any, record: dict[str, Any]) -> Any:
+    """The config that `to_json` made."""
+    known = {f.name for f in fields(kind)}
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
+    if values.get("run") is not None:
+        values["run"] = Path(values["run"])
+    return kind(**values)

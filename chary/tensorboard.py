@@ -1,0 +1,61 @@
+"""TensorBoard event files, made from the same numbers as the run folder's own logs."""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from chary.errors import CharyError
+from chary.runs import RunFolder
+
+
+class EventFiles:
+    """Writes scalars beside the logs; started anew from the logs each time a run is resumed."""
+
+    def __init__(self, folder: RunFolder, *, enabled: bool):
+        self.folder = folder
+        self.enabled = enabled
+        self._writer: Any = None
+
+    def __enter__(self) -> "EventFiles":
+        if not self.enabled:
+            return self
+        try:
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError:
+            raise CharyError(
+                "--tensorboard needs the tensorboard package: pip install 'chary[tensorboard]'."
+            ) from None
+        path = self.folder.path / "tensorboard"
+        for old in path.glob("events.*"):
+            old.unlink()
+        self._writer = EventFileWriter(str(path))
+        for record in self.folder.read("metrics"):
+            self.metrics(record["step"], record)
+        for record in self.folder.read("evals"):
+            self.metrics(record["step"], {f"eval/{k}": v for k, v in record.items()})
+        return self
+
+    def metrics(self, step: int, record: Mapping[str, Any]) -> None:
+        """One point for every number in the record."""
+        if self._writer is None:
+            return
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        values = [
+            Summary.Value(tag=name, simple_value=float(value))
+            for name, value in record.items()
+            if isinstance(value, int | float) and name != "step"
+        ]
+        event = Event(step=step, summary=Summary(value=values), wall_time=time.time())
+        self._writer.add_event(event)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()

@@ -1,0 +1,226 @@
+"""Training from Python: start a run, go on with one, or open what it has learned."""
+
+import shlex
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from chary import algos, data, loop, settings
+from chary.agent import Agent
+from chary.data.dataset import Dataset
+from chary.data.named import NAMED
+from chary.data.scaling import RewardTransform, Scaling
+from chary.envs import find_task
+from chary.errors import CharyError, unknown_name
+from chary.machine import layout, versions
+from chary.runs import RunFolder
+from chary.settings import RunConfig
+from chary.version import __version__
+
+
+def train(
+    algorithm: str,
+    dataset: str | Path | Dataset,
+    *,
+    preset: str = "auto",
+    run: str | Path | None = None,
+    **changes: Any,
+) -> Agent:
+    """Train an algorithm on a dataset and return what it learned.
+
+    `changes` are settings of the algorithm or of the run, by the names that
+    `chary train <algorithm> --help` shows (with underscores). The preset "auto" is the one that suits
+    a named dataset.
+    """
+    name = dataset.name if isinstance(dataset, Dataset) else str(dataset)
+    config, run_config = configure(algorithm, preset, name)
+    changes["dataset"] = name
+    if run is not None:
+        changes["run"] = Path(run)
+    config, run_config = settings.apply(changes, config, run_config, source="chary.train")
+    return start(algorithm, config, run_config, dataset=dataset, preset=preset)
+
+
+def configure(algorithm: str, preset: str, dataset: str) -> tuple[Any, RunConfig]:
+    """An algorithm's settings and the run's, as a preset has them."""
+    entry = algos.entry(algorithm)
+    if preset == "auto":
+        preset = NAMED[dataset].preset if dataset in NAMED else "none"
+    if preset != "none" and preset not in entry.presets:
+        raise unknown_name("preset", preset, ["none", *entry.presets], f"(of {algorithm})")
+    changes = entry.presets.get(preset, {})
+    return settings.apply(changes, entry.config(), RunConfig(), source=f"preset {preset}")
+
+
+def start(
+    algorithm: str,
+    config: Any,
+    run: RunConfig,
+    *,
+    dataset: str | Path | Dataset,
+    preset: str,
+) -> Agent:
+    """Begin a run with complete settings."""
+    if not isinstance(dataset, Dataset):
+        dataset = data.load(dataset)
+    named = NAMED.get(dataset.name)
+    recommended = named.reward if named else RewardTransform()
+    run = settings.replace(
+        run,
+        run=run.run or Path("runs") / f"{algorithm}-{dataset.name}-{run.seed}",
+        reward_scale=recommended.scale if run.reward_scale is None else run.reward_scale,
+        reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
+    )
+    assert run.run is not None
+    if getattr(config, "warmup_steps", 0) >= run.steps:
+        warnings.warn(
+            f"all {run.steps} steps are warm-up ({config.warmup_steps} steps of behavioural cloning): "
+            "the policy will only imitate. Set --warmup-steps or take a --preset.",
+            stacklevel=2,
+        )
+    plan = _plan(algorithm, config, run, dataset)
+    record = {
+        "chary": __version__,
+        "algorithm": algorithm,
+        "preset": preset,
+        "settings": settings.to_json(config),
+        "run": settings.to_json(run),
+        "dataset": {
+            "name": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "transitions": dataset.size,
+            "observation_size": dataset.observation_size,
+            "action_size": dataset.action_size,
+        },
+        "scaling": plan.scaling.to_json(),
+        "layout": layout(),
+        "versions": versions(),
+        "command": shlex.join(["chary", *sys.argv[1:]]),
+    }
+    if RunFolder.exists(run.run):
+        raise CharyError(_already_there(run.run, record))
+    folder = RunFolder.create(run.run, record)
+    with folder.locked():
+        return _train(plan, folder, None, 0)
+
+
+def resume(
+    run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None
+) -> Agent:
+    """Go on with a run from its newest sound checkpoint, to the same bits as if never interrupted.
+
+    `dataset` is needed only where the run was started with one from memory; `steps` lengthens the run.
+    """
+    folder = RunFolder.open(Path(run))
+    with folder.locked():
+        algorithm, config, run_config = _settings_of(folder)
+        if steps is not None:
+            if steps < run_config.steps:
+                raise CharyError(f"{run}: already meant to run {run_config.steps} steps; --steps must be more.")
+            run_config = settings.replace(run_config, steps=steps)
+        dataset = dataset or data.load(run_config.dataset)
+        if dataset.fingerprint != folder.config["dataset"]["fingerprint"]:
+            raise CharyError(
+                f"{run}: the data of '{run_config.dataset}' is not what this run learned from "
+                f"(fingerprint {dataset.fingerprint[:12]}, not "
+                f"{folder.config['dataset']['fingerprint'][:12]})."
+            )
+        plan = _plan(algorithm, config, run_config, dataset)
+        _warn_of_changes(folder)
+        carry, step = None, 0
+        if folder.checkpoint_steps():
+            step, carry, damage = folder.restore(plan.initial_carry())
+            for line in damage:
+                warnings.warn(f"{line} Going on from step {step}.", stacklevel=2)
+        folder.cut_logs(step)
+        if steps is not None:
+            folder.write_config({**folder.config, "run": settings.to_json(run_config)})
+        return _train(plan, folder, carry, step)
+
+
+def open_run(run: str | Path, *, which: str = "last") -> Agent:
+    """What a run has learned: its last state, or the one that scored best."""
+    folder = RunFolder.open(Path(run))
+    algorithm, config, run_config = _settings_of(folder)
+    if which not in ("last", "best"):
+        raise CharyError(f"which is '{which}', but must be 'last' or 'best'.")
+    best = folder.best() if which == "best" else None
+    described = folder.config["dataset"]
+    sizes = described["observation_size"], described["action_size"]
+    made = algos.entry(algorithm).make(config, *sizes)
+    like = loop.initial_carry(made, config.batch_size, *sizes, seed=run_config.seed)
+    _, carry, damage = folder.restore(like, step=best["step"] if best else None)
+    for line in damage:
+        warnings.warn(f"{line} Using an earlier one.", stacklevel=2)
+    scaling = Scaling.from_json(folder.config["scaling"])
+    return Agent(made, carry.state, scaling, find_task(described["name"]), run_config.seed)
+
+
+def _plan(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> loop.Plan:
+    """Put together what the loop needs."""
+    assert run.reward_scale is not None and run.reward_shift is not None
+    reward = RewardTransform(run.reward_scale, run.reward_shift)
+    held_out = None
+    learn_from = dataset
+    if run.validation:
+        learn_from, held_out = dataset.split(run.validation, run.seed)
+    scaling = Scaling.of(
+        learn_from, reward, normalise_observations=run.normalise_observations
+    )
+    sizes = dataset.observation_size, dataset.action_size
+    return loop.Plan(
+        algorithm=algos.entry(algorithm).make(config, *sizes),
+        batch_size=config.batch_size,
+        discount=getattr(config, "discount", None),
+        run=run,
+        transitions=learn_from.transitions(scaling),
+        held_out=held_out.transitions(scaling) if held_out else None,
+        scaling=scaling,
+        task=find_task(dataset.name),
+    )
+
+
+def _train(plan: loop.Plan, folder: RunFolder, carry: loop.Carry | None, step: int) -> Agent:
+    carry = loop.run_loop(plan, folder, carry or plan.initial_carry(), step)
+    return plan.agent(carry.state)
+
+
+def _settings_of(folder: RunFolder) -> tuple[str, Any, RunConfig]:
+    """The algorithm and settings that a run folder records."""
+    try:
+        algorithm = folder.config["algorithm"]
+        config = settings.from_json(algos.entry(algorithm).config, folder.config["settings"])
+        run = settings.from_json(RunConfig, folder.config["run"])
+        folder.config["dataset"]["fingerprint"], folder.config["scaling"]
+    except (KeyError, TypeError) as error:
+        raise CharyError(f"{folder.path}/config.json: damaged or of another version ({error}).") from error
+    return algorithm, config, run
+
+
+def _already_there(path: Path, wanted: dict[str, Any]) -> str:
+    """Why a new run cannot be put into a folder that has one."""
+    folder = RunFolder.open(path)
+    there = folder.config
+    differences = [] if there.get("algorithm") == wanted["algorithm"] else ["algorithm"]
+    for part in ("settings", "run", "dataset"):
+        mine, theirs = wanted[part], there.get(part, {})
+        differences += [key for key in mine if mine[key] != theirs.get(key)]
+    steps = folder.checkpoint_steps()
+    have = f"{path}: already holds a run, at step {steps[-1] if steps else 0}"
+    if differences:
+        return f"{have}, with other settings ({', '.join(differences)}). Choose another --run."
+    return f"{have}. Go on with `chary resume {path}`, or choose another --run."
+
+
+def _warn_of_changes(folder: RunFolder) -> None:
+    """Resuming is exact only on the same kind of machine with the same versions."""
+    for part, now in (("layout", layout()), ("versions", versions())):
+        before = folder.config.get(part, {})
+        changed = [f"{k} {before.get(k)} -> {v}" for k, v in now.items() if before.get(k) != v]
+        if changed:
+            warnings.warn(
+                f"{folder.path}: resumed with another {part} ({'; '.join(changed)}); the result may "
+                "differ in the last bits from an uninterrupted run.",
+                stacklevel=3,
+            )

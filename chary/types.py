@@ -1,0 +1,60 @@
+"""The few types that carry everything: a batch of transitions, an algorithm, a pair of networks."""
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from jaxtyping import Array, Float, PRNGKeyArray
+
+Metrics: TypeAlias = dict[str, Float[Array, ""]]
+PyTree: TypeAlias = Any  # arrays in any nesting of tuples, lists, dicts and modules
+
+Params = TypeVar("Params")
+State = TypeVar("State")
+StateIn = TypeVar("StateIn", contravariant=True)
+
+
+class Batch(NamedTuple):
+    """Transitions, ready for learning: actions in [-1, 1], rewards transformed."""
+
+    observations: Float[Array, "batch observation"]
+    actions: Float[Array, "batch action"]
+    rewards: Float[Array, " batch"]
+    discounts: Float[Array, " batch"]
+    """0 where the episode truly ended, 1 elsewhere (time limits included)."""
+    next_observations: Float[Array, "batch observation"]
+
+
+class OnlineAndTarget(NamedTuple, Generic[Params]):
+    """Parameters that are trained, and their slow average."""
+
+    online: Params
+    target: Params
+
+
+class Act(Protocol[StateIn]):
+    """Actions for observations: the policy's mode, or a sample where a key is given."""
+
+    def __call__(
+        self,
+        state: StateIn,
+        observations: Float[Array, "batch observation"],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "batch action"]: ...
+
+
+class Algorithm(NamedTuple, Generic[State]):
+    """An algorithm is a value: pure functions over its own state, no base class."""
+
+    init: Callable[[PRNGKeyArray], State]
+    """`init(key)`: the state before the first step."""
+    update: Callable[[State, Batch, PRNGKeyArray], tuple[State, Metrics]]
+    """`update(state, batch, key)`: one step of learning."""
+    act: Act[State]
+    """`act(state, observations, key=None)`: actions in [-1, 1]."""
+    values: Callable[..., Float[Array, "member batch"]] | None = None
+    """`values(state, observations, actions)`: what each critic says; None without critics."""
+    beta: Callable[[State], Float[Array, ""]] | None = None
+    """`beta(state)`: the weight of the standard deviation in the lower confidence bound."""
+    validate: Callable[[State, Batch], Float[Array, ""]] | None = None
+    """`validate(state, batch)`: a held-out score, higher is better; None where none makes sense."""
