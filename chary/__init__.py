@@ -1,11 +1,11 @@
 """chary: offline reinforcement learning that knows where the data ends.
 
-    import chary
+import chary
 
-    dataset = chary.load("pointmaze-umaze")
-    agent = chary.train("msg", dataset, steps=4_000, run="runs/first")
-    actions = agent.act(dataset.observations[:5])
-    print(agent.uncertainty(dataset.observations[:5], actions).lcb)
+dataset = chary.load("pointmaze-umaze")
+agent = chary.train("msg", dataset, steps=4_000, run="runs/first")
+actions = agent.act(dataset.observations[:5])
+print(agent.uncertainty(dataset.observations[:5], actions).lcb)
 """
 
 from importlib import import_module
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chary.data import load
     from chary.data.dataset import Dataset
     from chary.evaluate import EvalResult
-    from chary.train import open_run, resume, train
+    from chary.training import open_run, resume, train
 
 __all__ = [
     "Agent",
@@ -41,9 +41,9 @@ _HOMES = {
     "Dataset": "chary.data.dataset",
     "EvalResult": "chary.evaluate",
     "load": "chary.data",
-    "open_run": "chary.train",
-    "resume": "chary.train",
-    "train": "chary.train",
+    "open_run": "chary.training",
+    "resume": "chary.training",
+    "train": "chary.training",
 }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -30,13 +31,23 @@ class Agent:
     """Acts, and says how sure it is. Made by `chary.train` and `chary.open_run`."""
 
     def __init__(
-        self, algorithm: Algorithm[Any], state: Any, scaling: Scaling, task: Task | None, seed: int
+        self,
+        algorithm: Algorithm[Any],
+        state: Any,
+        scaling: Scaling,
+        task: Task | None,
+        *,
+        seed: int,
+        folder: Path,
     ):
         self.algorithm = algorithm
         self.state = state
         self.scaling = scaling
         self.task = task
+        """The simulator that belongs to the dataset, if there is one."""
         self.seed = seed
+        self.folder = folder
+        """The run folder this was learned in."""
 
     def act(self, observations: np.ndarray, *, key: Any = None) -> np.ndarray:
         """Actions for one observation or a batch: the policy's mode, or a sample with a JAX key."""

@@ -23,7 +23,7 @@ UNFINISHED = ".saving-"
 State = TypeVar("State")
 
 
-class DamagedCheckpoint(Exception):
+class DamagedCheckpointError(Exception):
     """A checkpoint whose files are not what was written."""
 
 
@@ -58,21 +58,23 @@ def save(folder: Path, step: int, tree: PyTree) -> None:
 
 
 def restore(folder: Path, step: int, like: State) -> State:
-    """The state saved at a step, in the structure of `like`; raises DamagedCheckpoint."""
+    """The state saved at a step, in the structure of `like`; raises DamagedCheckpointError."""
     path = folder / str(step)
     try:
         expected = json.loads((path / MANIFEST).read_text())
         found = _sums(path)
     except (OSError, ValueError) as error:
-        raise DamagedCheckpoint(_short(error)) from error
+        raise DamagedCheckpointError(_short(error)) from error
     if found != expected:
-        names = sorted(name for name in expected.keys() | found if expected.get(name) != found.get(name))
-        raise DamagedCheckpoint(f"{names[0]} is not what was saved")
+        names = sorted(
+            name for name in expected.keys() | found if expected.get(name) != found.get(name)
+        )
+        raise DamagedCheckpointError(f"{names[0]} is not what was saved")
     leaves = _named_leaves(like)
     try:
         restored = _orbax_restore(path / "arrays", leaves)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise DamagedCheckpoint(_short(error)) from error
+        raise DamagedCheckpointError(_short(error)) from error
     structure = jax.tree.structure(like)
     return jax.tree.unflatten(structure, [restored[name] for name in leaves])
 
@@ -108,7 +110,7 @@ def _orbax_restore(path: Path, leaves: dict[str, jax.Array]) -> dict[str, jax.Ar
         return checkpointer.restore(path.absolute(), shapes)
 
 
-def _checkpointer():  # noqa: ANN202  (Orbax is imported late)
+def _checkpointer():
     import orbax.checkpoint
 
     # Orbax reports its progress at a level meant for clusters of machines.

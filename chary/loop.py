@@ -59,7 +59,15 @@ class Plan(NamedTuple):
         return initial_carry(self.algorithm, self.batch_size, *sizes, seed=self.run.seed)
 
     def agent(self, state: Any) -> Agent:
-        return Agent(self.algorithm, state, self.scaling, self.task, self.run.seed)
+        assert self.run.run is not None
+        return Agent(
+            self.algorithm,
+            state,
+            self.scaling,
+            self.task,
+            seed=self.run.seed,
+            folder=self.run.run,
+        )
 
 
 def keys(seed: int) -> tuple[PRNGKeyArray, PRNGKeyArray]:
@@ -69,11 +77,16 @@ def keys(seed: int) -> tuple[PRNGKeyArray, PRNGKeyArray]:
 
 
 def initial_carry(
-    algorithm: Algorithm[Any], batch_size: int, observation_size: int, action_size: int, *, seed: int
+    algorithm: Algorithm[Any],
+    batch_size: int,
+    observation_size: int,
+    action_size: int,
+    *,
+    seed: int,
 ) -> Carry:
     """The state before the first step; the metrics' names come from tracing one update."""
 
-    def shape(*sizes: int) -> jax.ShapeDtypeStruct:
+    def shape(*sizes: int) -> Any:
         return jax.ShapeDtypeStruct((batch_size, *sizes), jnp.float32)
 
     observations, actions, numbers = shape(observation_size), shape(action_size), shape()
@@ -162,7 +175,7 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
                 folder.save_checkpoint(step, carry)
                 saved_at = time.monotonic()
             if stop_asked():
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt(_how_to_go_on(folder))
             _evaluate_if_due(plan, folder, carry, step, display, events, stop_asked)
     return carry
 
@@ -172,7 +185,9 @@ def ended_early(folder: RunFolder, run: RunConfig) -> bool:
     if not run.patience:
         return False
     scores = [m["validation"] for m in folder.read("metrics") if m.get("validation") is not None]
-    return len(scores) > run.patience and max(scores[: -run.patience]) >= max(scores[-run.patience :])
+    return len(scores) > run.patience and max(scores[: -run.patience]) >= max(
+        scores[-run.patience :]
+    )
 
 
 def _next_boundary(step: int, run: RunConfig) -> int:
@@ -204,12 +219,21 @@ def _evaluate_if_due(
     final = step == plan.run.steps
     episodes = plan.run.final_episodes if final else plan.run.eval_episodes
     agent = plan.agent(carry.state)
-    result: EvalResult = agent.evaluate(episodes, step=step, paths=8, stop_asked=stop_asked)
+    try:
+        result: EvalResult = agent.evaluate(episodes, step=step, paths=8, stop_asked=stop_asked)
+    except KeyboardInterrupt:  # the checkpoint of this step is written; resuming evaluates first
+        raise KeyboardInterrupt(_how_to_go_on(folder)) from None
     folder.save_diagnostics(step, diagnose(agent, result, plan.transitions, plan.discount))
     record = {"step": step, "episodes": episodes, **result.record()}
     folder.append("evals", record)
     events.metrics(step, {f"eval/{k}": v for k, v in result.summary().items() if v is not None})
     display.scores(record, folder.best())
+
+
+def _how_to_go_on(folder: RunFolder) -> str:
+    return (
+        f"Saved at step {folder.checkpoint_steps()[-1]}; go on with `chary resume {folder.path}`."
+    )
 
 
 def _refuse_divergence(sums: Metrics, step: int, folder: RunFolder) -> None:
@@ -230,7 +254,7 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
     """Turn the first Ctrl-C or SIGTERM into a request to stop; a second Ctrl-C ends at once."""
     asked = False
 
-    def ask(number: int, frame: Any) -> None:
+    def ask(number: int, _frame: Any) -> None:
         nonlocal asked
         if asked and number == signal.SIGINT:
             raise KeyboardInterrupt

@@ -31,9 +31,7 @@ class MLP(eqx.Module):
     layers: tuple[Dense, ...]
 
     @classmethod
-    def init(
-        cls, inputs: int, hidden: Sequence[int], outputs: int, *, key: PRNGKeyArray
-    ) -> "MLP":
+    def init(cls, inputs: int, hidden: Sequence[int], outputs: int, *, key: PRNGKeyArray) -> "MLP":
         sizes = (inputs, *hidden, outputs)
         keys = jax.random.split(key, len(sizes) - 1)
         pairs = zip(sizes[:-1], sizes[1:], keys, strict=True)

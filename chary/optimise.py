@@ -10,12 +10,17 @@ from chary.types import PyTree
 
 Params = TypeVar("Params")
 
-adam = optax.scale_by_adam()
+_adam = optax.scale_by_adam()
+
+
+def adam_init(params: PyTree) -> PyTree:
+    """The optimiser state before the first step."""
+    return _adam.init(params)
 
 
 def adam_step(
-    params: Params, gradient: Params, optimiser: PyTree, learning_rate: Float[Array, ""]
+    params: Params, gradient: PyTree, optimiser: PyTree, learning_rate: Float[Array, ""]
 ) -> tuple[Params, PyTree]:
     """New parameters and optimiser state."""
-    direction, optimiser = adam.update(gradient, optimiser)
+    direction, optimiser = _adam.update(gradient, optimiser)
     return jax.tree.map(lambda p, d: p - learning_rate * d, params, direction), optimiser

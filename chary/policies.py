@@ -31,7 +31,9 @@ class TanhGaussian(NamedTuple):
         """The squashed mean: what the policy does when it must not be random."""
         return jnp.tanh(self.loc)
 
-    def sample(self, noise: Float[Array, "*draw batch action"]) -> Float[Array, "*draw batch action"]:
+    def sample(
+        self, noise: Float[Array, "*draw batch action"]
+    ) -> Float[Array, "*draw batch action"]:
         """Actions for standard-normal noise; leading axes of the noise are independent draws."""
         return jnp.tanh(self.loc + self.scale * noise)
 

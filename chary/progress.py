@@ -17,11 +17,20 @@ def say(message: str) -> None:
 def progress_bar(title: str, *, total: int) -> Iterator[Callable[[int], None]]:
     """A bar that the yielded function advances; two plain lines where there is no terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
     )
     began = time.monotonic()
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
@@ -37,7 +46,11 @@ class TrainingDisplay:
     def __init__(self, total: int, step: int):
         from rich.console import Console
         from rich.progress import (
-            BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn,
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
         )
 
         self._console = Console(stderr=True)

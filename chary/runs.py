@@ -62,7 +62,9 @@ class RunFolder:
     def open(cls, path: Path) -> "RunFolder":
         """A run that is already there."""
         if not cls.exists(path):
-            raise CharyError(f"{path}: no run here (no config.json). `chary runs` lists what there is.")
+            raise CharyError(
+                f"{path}: no run here (no config.json). `chary runs` lists what there is."
+            )
         try:
             config = json.loads((path / "config.json").read_text())
             if not isinstance(config, dict) or "algorithm" not in config:
@@ -137,7 +139,7 @@ class RunFolder:
         temporary = folder / f".{step}.npz"
         try:
             folder.mkdir(exist_ok=True)
-            np.savez_compressed(temporary, **arrays)
+            np.savez_compressed(temporary, allow_pickle=False, **arrays)
             os.replace(temporary, folder / f"{step}.npz")
         except OSError as error:
             temporary.unlink(missing_ok=True)
@@ -168,12 +170,16 @@ class RunFolder:
         damage: list[str] = []
         for candidate in wanted:
             try:
-                return candidate, checkpoints.restore(self.checkpoint_folder, candidate, like), damage
-            except checkpoints.DamagedCheckpoint as error:
+                return (
+                    candidate,
+                    checkpoints.restore(self.checkpoint_folder, candidate, like),
+                    damage,
+                )
+            except checkpoints.DamagedCheckpointError as error:
                 damage.append(f"{self.checkpoint_folder / str(candidate)}: damaged ({error}).")
         detail = f" {' '.join(damage)}" if damage else ""
         raise CharyError(
-            f"{self.path}: no sound checkpoint to start from.{detail} Train it again with --run elsewhere."
+            f"{self.path}: no sound checkpoint to start from.{detail} Train again in another --run."
         )
 
     def best(self) -> Record | None:

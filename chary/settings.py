@@ -49,7 +49,12 @@ class RunConfig:
         require(self.eval_every >= 0, "eval-every", self.eval_every, "at least 0")
         require(self.eval_episodes >= 1, "eval-episodes", self.eval_episodes, "at least 1")
         require(self.final_episodes >= 0, "final-episodes", self.final_episodes, "at least 0")
-        require(self.checkpoint_minutes >= 0, "checkpoint-minutes", self.checkpoint_minutes, "at least 0")
+        require(
+            self.checkpoint_minutes >= 0,
+            "checkpoint-minutes",
+            self.checkpoint_minutes,
+            "at least 0",
+        )
         require(0 <= self.validation < 1, "validation", self.validation, "at least 0 and below 1")
         require(self.patience >= 0, "patience", self.patience, "at least 0")
         if self.patience and not self.validation:
@@ -90,6 +95,6 @@ def from_json(kind: Any, record: dict[str, Any]) -> Any:
     """The config that `to_json` made."""
     known = {f.name for f in fields(kind)}
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
-    if values.get("run") is not None:
-        values["run"] = Path(values["run"])
+    if isinstance(values.get("run"), str):
+        values["run"] = Path(str(values["run"]))
     return kind(**values)

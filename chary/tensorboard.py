@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +23,10 @@ class EventFiles:
             return self
         try:
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+            # Made from protocol buffers at run time, so no type checker can see into them.
+            self._event: Any = import_module("tensorboard.compat.proto.event_pb2")
+            self._summary: Any = import_module("tensorboard.compat.proto.summary_pb2")
         except ImportError:
             raise CharyError(
                 "--tensorboard needs the tensorboard package: pip install 'chary[tensorboard]'."
@@ -40,15 +45,13 @@ class EventFiles:
         """One point for every number in the record."""
         if self._writer is None:
             return
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
         values = [
-            Summary.Value(tag=name, simple_value=float(value))
+            self._summary.Summary.Value(tag=name, simple_value=float(value))
             for name, value in record.items()
             if isinstance(value, int | float) and name != "step"
         ]
-        event = Event(step=step, summary=Summary(value=values), wall_time=time.time())
+        summary = self._summary.Summary(value=values)
+        event = self._event.Event(step=step, summary=summary, wall_time=time.time())
         self._writer.add_event(event)
 
     def __exit__(

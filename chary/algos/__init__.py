@@ -22,15 +22,24 @@ PAPER_RUN = {"eval_every": 100_000, "log_every": 5_000}
 MSG_PRESETS = {
     # Table 1 and Appendix B: alpha and beta are the paper's most frequent best, to be searched over.
     "paper-antmaze": {
-        "alpha": 0.5, "steps": 2_000_000, "reward_scale": 4.0, "reward_shift": -0.5, **PAPER_RUN,
+        "alpha": 0.5,
+        "steps": 2_000_000,
+        "reward_scale": 4.0,
+        "reward_shift": -0.5,
+        **PAPER_RUN,
     },
     # Appendix A: members are pairs of networks.
     "paper-gym": {"targets": "double-q", "alpha": 0.5, "steps": 3_000_000, **PAPER_RUN},
     "paper-maze2d": {"steps": 2_000_000, **PAPER_RUN},
     # For two cores: small networks, few members, short warm-up, a faster policy.
     "small": {
-        "members": 8, "hidden": (64, 64, 64), "warmup_steps": 500, "policy_learning_rate": 3e-4,
-        "critic_learning_rate": 1e-3, "temperature": 0.1, "steps": 20_000,
+        "members": 8,
+        "hidden": (64, 64, 64),
+        "warmup_steps": 500,
+        "policy_learning_rate": 3e-4,
+        "critic_learning_rate": 1e-3,
+        "temperature": 0.1,
+        "steps": 20_000,
     },
 }
 BC_PRESETS = {

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.optimise import adam, adam_step
+from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
 from chary.settings import require
 from chary.types import Algorithm, Batch, Metrics, PyTree
@@ -46,7 +46,7 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
 
     def init(key: PRNGKeyArray) -> BCState:
         policy = Policy.init(observation_size, action_size, config.hidden, key=key)
-        return BCState(policy, adam.init(policy), jnp.float32(config.learning_rate))
+        return BCState(policy, adam_init(policy), jnp.float32(config.learning_rate))
 
     def policy_loss(policy: Policy, batch: Batch) -> tuple[Float[Array, ""], Metrics]:
         """Negative log-likelihood of the logged actions."""
@@ -56,9 +56,7 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
     def update(state: BCState, batch: Batch, key: PRNGKeyArray) -> tuple[BCState, Metrics]:
         del key  # the loss is deterministic
         gradient, metrics = jax.grad(policy_loss, has_aux=True)(state.policy, batch)
-        policy, optimiser = adam_step(
-            state.policy, gradient, state.optimiser, state.learning_rate
-        )
+        policy, optimiser = adam_step(state.policy, gradient, state.optimiser, state.learning_rate)
         return BCState(policy, optimiser, state.learning_rate), metrics
 
     def act(

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.ensembles import ENSEMBLES, EnsembleShape
-from chary.optimise import adam, adam_step
+from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
 from chary.settings import require
 from chary.targets import TARGETS, mean_and_std
@@ -123,9 +123,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     """MSG for vectors of the given sizes."""
     targets = TARGETS[config.targets]
     ensemble = ENSEMBLES[config.ensemble](
-        EnsembleShape(
-            config.members, targets.heads, observation_size, action_size, config.hidden
-        )
+        EnsembleShape(config.members, targets.heads, observation_size, action_size, config.hidden)
     )
     regularise = config.alpha != 0.0
 
@@ -137,11 +135,11 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         return MSGState(
             step=jnp.int32(0),
             policy=policy,
-            policy_optimiser=adam.init(policy),
+            policy_optimiser=adam_init(policy),
             critics=OnlineAndTarget(critics, jax.tree.map(jnp.copy, critics)),
-            critic_optimiser=adam.init(critics),
+            critic_optimiser=adam_init(critics),
             log_temperature=log_temperature,
-            temperature_optimiser=adam.init(log_temperature),
+            temperature_optimiser=adam_init(log_temperature),
             hyper=Hyper(*(jnp.float32(getattr(config, name)) for name in Hyper._fields)),
         )
 
@@ -235,7 +233,10 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             state.critics.online, state, batch, noise
         )
         online, critic_optimiser = adam_step(
-            state.critics.online, critic_gradient, state.critic_optimiser, hyper.critic_learning_rate
+            state.critics.online,
+            critic_gradient,
+            state.critic_optimiser,
+            hyper.critic_learning_rate,
         )
         # Written so that equal parameters stay equal to the bit.
         target = jax.tree.map(

@@ -17,6 +17,4 @@ def load(name_or_path: str | Path) -> Dataset:
     path = Path(text).expanduser()
     if path.suffix.lower() in FORMATS or path.exists() or "/" in text:
         return formats.read(path)
-    raise unknown_name(
-        "dataset", text, NAMED, f"Or give a file that ends in {', '.join(FORMATS)}."
-    )
+    raise unknown_name("dataset", text, NAMED, f"Or give a file that ends in {', '.join(FORMATS)}.")

@@ -78,9 +78,7 @@ class Dataset:
         _check_actions(arrays["actions"], low, high, source)
         for array in (*arrays.values(), low, high):
             array.setflags(write=False)
-        return cls(
-            **arrays, name=name, action_low=low, action_high=high, metadata=metadata or {}
-        )
+        return cls(**arrays, name=name, action_low=low, action_high=high, metadata=metadata or {})
 
     @property
     def size(self) -> int:
@@ -99,7 +97,11 @@ class Dataset:
     def fingerprint(self) -> str:
         """SHA-256 of every number in the dataset: equal data, equal fingerprint."""
         digest = hashlib.sha256()
-        for array in (*(getattr(self, name) for name in COLUMNS), self.action_low, self.action_high):
+        for array in (
+            *(getattr(self, name) for name in COLUMNS),
+            self.action_low,
+            self.action_high,
+        ):
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
@@ -199,7 +201,9 @@ def _checked_columns(columns: dict[str, np.ndarray], source: str) -> dict[str, n
         raise CharyError(f"{source}: holds no transitions.")
     for column in ("observations", "actions"):
         if not arrays[column].shape[1]:
-            raise CharyError(f"{source}: {column} has no dimensions (shape {arrays[column].shape}).")
+            raise CharyError(
+                f"{source}: {column} has no dimensions (shape {arrays[column].shape})."
+            )
     if "next_observations" in arrays:
         here, after = arrays["observations"].shape, arrays["next_observations"].shape
         if here != after:

@@ -15,6 +15,9 @@ from chary.errors import CharyError
 RECIPE = 1
 
 
+UNCHANGED = RewardTransform()
+
+
 @dataclass(frozen=True)
 class NamedDataset:
     """A recipe for a dataset, and how it is best learned from."""
@@ -23,7 +26,7 @@ class NamedDataset:
     """Also the name of the task that policies are evaluated in."""
     transitions: int
     description: str
-    reward: RewardTransform = RewardTransform()
+    reward: RewardTransform = UNCHANGED
     """Rewards as learning should see them."""
     preset: str = "small"
     """Settings used when none are asked for."""

@@ -45,6 +45,6 @@ class EnsembleShape(NamedTuple):
     hidden: Sequence[int]
 
 
-from chary.ensembles.deep import make_deep  # noqa: E402  (the kinds need the types above)
+from chary.ensembles.deep import make_deep
 
 ENSEMBLES: dict[str, Callable[[EnsembleShape], Ensemble]] = {"deep": make_deep}

@@ -27,7 +27,10 @@ def make_deep(shape: EnsembleShape) -> Ensemble:
     ) -> Float[Array, "member head batch"]:
         del key  # nothing random in the forward pass
         pairs = _join(observations, actions)
-        per_member = jax.vmap(lambda networks, x: jax.vmap(lambda q: q(x))(networks), (0, 0 if pairs.ndim == 3 else None))
+        per_member = jax.vmap(
+            lambda networks, x: jax.vmap(lambda q: q(x))(networks),
+            (0, 0 if pairs.ndim == 3 else None),
+        )
         return per_member(params, pairs).squeeze(-1)
 
     return Ensemble(init, heads, shares_weights=False)

@@ -8,7 +8,9 @@ Two tasks share it:
 - stay: D4RL's continuing maze2d; start anywhere, and every step near the goal is worth 1.
 """
 
-from dataclasses import dataclass, field
+import importlib
+import importlib.util
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -64,16 +66,12 @@ class Maze:
     @cached_property
     def free_cells(self) -> list[Cell]:
         """All cells without a wall, row by row."""
-        return [
-            (i, j) for i, row in enumerate(self.rows) for j, c in enumerate(row) if c != "#"
-        ]
+        return [(i, j) for i, row in enumerate(self.rows) for j, c in enumerate(row) if c != "#"]
 
     def centre(self, cell: Cell) -> np.ndarray:
         """World coordinates (x, y) of a cell's centre; the maze is centred on the origin."""
         row, column = cell
-        return np.array(
-            [column + 0.5 - len(self.rows[0]) / 2, len(self.rows) / 2 - row - 0.5]
-        )
+        return np.array([column + 0.5 - len(self.rows[0]) / 2, len(self.rows) / 2 - row - 0.5])
 
     def cell(self, position: np.ndarray) -> Cell:
         """The cell that holds a position."""
@@ -111,15 +109,11 @@ class PointMaze(gymnasium.Env[np.ndarray, np.ndarray]):
     """The maze as a Gymnasium environment; observations are (x, y, x-velocity, y-velocity)."""
 
     maze: Maze
-    render_mode: None = None
-    metadata: dict[str, Any] = field(default_factory=lambda: {"render_modes": []})
 
     def __post_init__(self) -> None:
-        import mujoco
-
-        self._mujoco = mujoco
+        self._mujoco = _mujoco()
         self.model = _build_model(self.maze)
-        self.data = mujoco.MjData(self.model)
+        self.data = self._mujoco.MjData(self.model)
         # Views into MuJoCo's memory, kept because making one costs as much as a physics step.
         self.position, self.velocity = self.data.qpos, self.data.qvel
         self.goal = self.maze.centre(self.maze.goal)
@@ -173,12 +167,14 @@ class PointMaze(gymnasium.Env[np.ndarray, np.ndarray]):
         return np.array([*self.position, *self.velocity], np.float32)
 
 
+def _mujoco() -> Any:
+    """MuJoCo, imported late; its extension module has no types to check against."""
+    return importlib.import_module("mujoco")
+
+
 def _build_model(maze: Maze) -> Any:
     """Gymnasium-Robotics' ball, with a box for every wall cell."""
-    import importlib.util
-
-    import mujoco
-
+    mujoco = _mujoco()
     package = importlib.util.find_spec("gymnasium_robotics")
     assert package is not None and package.origin is not None
     spec = mujoco.MjSpec.from_file(

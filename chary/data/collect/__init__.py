@@ -12,9 +12,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def run_jobs(
-    work: Callable[[Job], Result], jobs: Sequence[Job], *, title: str
-) -> list[Result]:
+def run_jobs(work: Callable[[Job], Result], jobs: Sequence[Job], *, title: str) -> list[Result]:
     """Results in the order of the jobs, computed by as many processes as there are cores.
 
     Each job carries its own seed, so that the outcome is the same on any number of cores.

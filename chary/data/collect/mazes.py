@@ -26,7 +26,7 @@ class Job(NamedTuple):
     name: str
     transitions: int
     seed: int
-    index: int
+    block: int
 
 
 def collect_maze(name: str, transitions: int, *, seed: int) -> Dataset:
@@ -43,12 +43,17 @@ def collect_block(job: Job) -> dict[str, np.ndarray]:
     """Episodes one after another until the block is full; the last is cut there."""
     maze = MAZES[job.name]
     environment = PointMaze(maze)
-    rng = np.random.default_rng([job.seed, job.index])
+    rng = np.random.default_rng([job.seed, job.block])
     environment.reset(seed=int(rng.integers(2**31)))
     rows: dict[str, list[np.ndarray | float | bool]] = {
         key: []
         for key in (
-            "observations", "actions", "rewards", "next_observations", "terminals", "timeouts",
+            "observations",
+            "actions",
+            "rewards",
+            "next_observations",
+            "terminals",
+            "timeouts",
         )
     }
     observation, target = _new_episode(environment, maze, rng)

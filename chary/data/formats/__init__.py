@@ -32,7 +32,7 @@ FORMATS = {
 BOUNDS = ("action_low", "action_high")
 
 
-def _format_of(path: Path) -> Format:
+def format_of(path: Path) -> Format:
     if path.suffix.lower() not in FORMATS:
         raise CharyError(
             f"{path}: cannot tell the format from '{path.suffix}'; "
@@ -44,10 +44,12 @@ def _format_of(path: Path) -> Format:
 def read(path: Path) -> Dataset:
     """The dataset in a file."""
     if not path.exists():
-        raise CharyError(f"{path}: no such file. Check the path, or see `chary data list` for names.")
+        raise CharyError(
+            f"{path}: no such file. Check the path, or see `chary data list` for names."
+        )
     if path.is_dir():
         raise CharyError(f"{path}: is a folder, not a dataset file.")
-    arrays, attributes = _format_of(path).read(path)
+    arrays, attributes = format_of(path).read(path)
     name = str(attributes.pop("name", path.stem))
     columns = {key: array for key, array in arrays.items() if key in COLUMNS}
     bounds = {key: arrays[key] for key in BOUNDS if key in arrays}
@@ -56,14 +58,12 @@ def read(path: Path) -> Dataset:
         if bound.dtype.kind not in "biuf" or bound.shape not in ((), wanted):
             raise CharyError(f"{path}: {key} must be one number for each action dimension.")
     metadata = {key: str(value) for key, value in attributes.items()}
-    return Dataset.from_columns(
-        columns, name=name, source=str(path), metadata=metadata, **bounds
-    )
+    return Dataset.from_columns(columns, name=name, source=str(path), metadata=metadata, **bounds)
 
 
 def write(dataset: Dataset, path: Path) -> None:
     """Write the dataset to a file, whole or not at all."""
-    target = _format_of(path)
+    target = format_of(path)
     arrays = {column: getattr(dataset, column) for column in (*COLUMNS, *BOUNDS)}
     attributes = {**dataset.metadata, "name": dataset.name}
     try:

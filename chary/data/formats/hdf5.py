@@ -15,8 +15,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     arrays: dict[str, np.ndarray] = {}
     try:
         with h5py.File(path, "r") as file:
-            for key in file:
-                item = file[key]
+            for key, item in file.items():
                 if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf":
                     arrays[key] = np.asarray(item[()])
             attributes = {k: v for k, v in file.attrs.items() if isinstance(v, str)}

@@ -24,8 +24,15 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         if not isinstance(attributes, dict):
             raise ValueError("attributes are not a JSON object")
     except (
-        OSError, ValueError, KeyError, EOFError, MemoryError, NotImplementedError, RuntimeError,
-        zipfile.BadZipFile, zlib.error,
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        MemoryError,
+        NotImplementedError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
     ) as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise CharyError(
@@ -36,4 +43,5 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def write(path: Path, arrays: dict[str, np.ndarray], attributes: dict[str, Any]) -> None:
-    np.savez(path, **{**arrays, ATTRIBUTES: np.asarray(json.dumps(attributes))})
+    text = np.asarray(json.dumps(attributes))
+    np.savez(path, allow_pickle=False, **{**arrays, ATTRIBUTES: text})

@@ -25,13 +25,15 @@ def train(
     *,
     preset: str = "auto",
     run: str | Path | None = None,
+    resume: bool = False,
     **changes: Any,
 ) -> Agent:
     """Train an algorithm on a dataset and return what it learned.
 
     `changes` are settings of the algorithm or of the run, by the names that
     `chary train <algorithm> --help` shows (with underscores). The preset "auto" is the one that suits
-    a named dataset.
+    a named dataset. With `resume`, a run of the same settings that is already in the folder is gone on
+    with, or just opened where it is complete.
     """
     name = dataset.name if isinstance(dataset, Dataset) else str(dataset)
     config, run_config = configure(algorithm, preset, name)
@@ -39,7 +41,7 @@ def train(
     if run is not None:
         changes["run"] = Path(run)
     config, run_config = settings.apply(changes, config, run_config, source="chary.train")
-    return start(algorithm, config, run_config, dataset=dataset, preset=preset)
+    return start(algorithm, config, run_config, dataset=dataset, preset=preset, go_on=resume)
 
 
 def configure(algorithm: str, preset: str, dataset: str) -> tuple[Any, RunConfig]:
@@ -60,8 +62,9 @@ def start(
     *,
     dataset: str | Path | Dataset,
     preset: str,
+    go_on: bool = False,
 ) -> Agent:
-    """Begin a run with complete settings."""
+    """Begin a run with complete settings, or go on with the same one where that is asked for."""
     if not isinstance(dataset, Dataset):
         dataset = data.load(dataset)
     named = NAMED.get(dataset.name)
@@ -99,15 +102,17 @@ def start(
         "command": shlex.join(["chary", *sys.argv[1:]]),
     }
     if RunFolder.exists(run.run):
-        raise CharyError(_already_there(run.run, record))
+        there = RunFolder.open(run.run)
+        differences = _differences(there.config, record)
+        if go_on and not differences:
+            return resume(run.run, dataset=dataset)
+        raise CharyError(_already_there(there, differences))
     folder = RunFolder.create(run.run, record)
     with folder.locked():
         return _train(plan, folder, None, 0)
 
 
-def resume(
-    run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None
-) -> Agent:
+def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None) -> Agent:
     """Go on with a run from its newest sound checkpoint, to the same bits as if never interrupted.
 
     `dataset` is needed only where the run was started with one from memory; `steps` lengthens the run.
@@ -117,7 +122,9 @@ def resume(
         algorithm, config, run_config = _settings_of(folder)
         if steps is not None:
             if steps < run_config.steps:
-                raise CharyError(f"{run}: already meant to run {run_config.steps} steps; --steps must be more.")
+                raise CharyError(
+                    f"{run}: already meant to run {run_config.steps} steps; --steps must be more."
+                )
             run_config = settings.replace(run_config, steps=steps)
         dataset = dataset or data.load(run_config.dataset)
         if dataset.fingerprint != folder.config["dataset"]["fingerprint"]:
@@ -154,7 +161,14 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     for line in damage:
         warnings.warn(f"{line} Using an earlier one.", stacklevel=2)
     scaling = Scaling.from_json(folder.config["scaling"])
-    return Agent(made, carry.state, scaling, find_task(described["name"]), run_config.seed)
+    return Agent(
+        made,
+        carry.state,
+        scaling,
+        find_task(described["name"]),
+        seed=run_config.seed,
+        folder=folder.path,
+    )
 
 
 def _plan(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> loop.Plan:
@@ -165,9 +179,7 @@ def _plan(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> loop
     learn_from = dataset
     if run.validation:
         learn_from, held_out = dataset.split(run.validation, run.seed)
-    scaling = Scaling.of(
-        learn_from, reward, normalise_observations=run.normalise_observations
-    )
+    scaling = Scaling.of(learn_from, reward, normalise_observations=run.normalise_observations)
     sizes = dataset.observation_size, dataset.action_size
     return loop.Plan(
         algorithm=algos.entry(algorithm).make(config, *sizes),
@@ -192,25 +204,31 @@ def _settings_of(folder: RunFolder) -> tuple[str, Any, RunConfig]:
         algorithm = folder.config["algorithm"]
         config = settings.from_json(algos.entry(algorithm).config, folder.config["settings"])
         run = settings.from_json(RunConfig, folder.config["run"])
-        folder.config["dataset"]["fingerprint"], folder.config["scaling"]
+        for part, key in (("dataset", "fingerprint"), ("scaling", "reward")):
+            folder.config[part][key]  # a damaged file is noticed here, not halfway through
     except (KeyError, TypeError) as error:
-        raise CharyError(f"{folder.path}/config.json: damaged or of another version ({error}).") from error
+        raise CharyError(
+            f"{folder.path}/config.json: damaged or of another version ({error})."
+        ) from error
     return algorithm, config, run
 
 
-def _already_there(path: Path, wanted: dict[str, Any]) -> str:
-    """Why a new run cannot be put into a folder that has one."""
-    folder = RunFolder.open(path)
-    there = folder.config
+def _differences(there: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """Settings in which the run in a folder differs from the one that is wanted."""
     differences = [] if there.get("algorithm") == wanted["algorithm"] else ["algorithm"]
     for part in ("settings", "run", "dataset"):
         mine, theirs = wanted[part], there.get(part, {})
         differences += [key for key in mine if mine[key] != theirs.get(key)]
+    return differences
+
+
+def _already_there(folder: RunFolder, differences: list[str]) -> str:
+    """Why a new run cannot be put into a folder that has one."""
     steps = folder.checkpoint_steps()
-    have = f"{path}: already holds a run, at step {steps[-1] if steps else 0}"
+    have = f"{folder.path}: already holds a run, at step {steps[-1] if steps else 0}"
     if differences:
         return f"{have}, with other settings ({', '.join(differences)}). Choose another --run."
-    return f"{have}. Go on with `chary resume {path}`, or choose another --run."
+    return f"{have}. Go on with `chary resume {folder.path}`, or choose another --run."
 
 
 def _warn_of_changes(folder: RunFolder) -> None:

@@ -1,0 +1,40 @@
+# Every target sets up .venv by itself and uses it again.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check format docs bench setup clean
+
+demo: setup
+	$(BIN)/chary demo
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: setup
+	$(BIN)/mkdocs build --strict
+
+bench: setup
+	$(BIN)/chary bench
+
+setup: $(READY)
+
+# Rebuilt when what is to be installed changes.
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; run 'make PYTHON=/path/to/python3.11'" >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis

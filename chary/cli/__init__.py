@@ -1,0 +1,59 @@
+"""The command line: a light table of commands, each in a module that is imported when called."""
+
+import sys
+import warnings
+from importlib import import_module
+
+from chary.errors import CharyError, unknown_name
+from chary.version import __version__
+
+COMMANDS = {
+    "train": "train an algorithm on a dataset: chary train msg --dataset pointmaze-umaze",
+    "resume": "go on with an interrupted run, to the same bits",
+    "eval": "run a trained policy in its task",
+    "runs": "table of run folders with last and best scores",
+    "data": "list, show and collect datasets",
+    "demo": "collect, train, evaluate and draw a small maze, from nothing",
+    "bench": "updates per second on this machine, against its matrix-multiply rate",
+}
+
+
+def usage() -> str:
+    """What `chary --help` prints."""
+    lines = "\n".join(f"  {name:<8} {text}" for name, text in COMMANDS.items())
+    return (
+        f"chary {__version__}: offline reinforcement learning that knows where the data ends\n\n"
+        f"usage: chary COMMAND [OPTIONS]\n\n{lines}\n\n"
+        "`chary COMMAND --help` explains each. Results go to standard output (--json for programs),\n"
+        "progress to standard error. Exit codes: 0 done, 2 something to mend, 130 interrupted."
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; errors that a user can mend become one message and exit code 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if arguments[0] == "--version":
+        print(f"chary {__version__}")
+        return 0
+    warnings.showwarning = _show_warning
+    warnings.simplefilter("always", UserWarning)
+    try:
+        if arguments[0] not in COMMANDS:
+            raise unknown_name("command", arguments[0], COMMANDS, "See `chary --help`.")
+        return import_module(f"chary.cli.{arguments[0]}").main(arguments[1:])
+    except CharyError as error:
+        print(f"chary: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(f"chary: interrupted. {stop}".rstrip(), file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+        sys.stderr.close()
+        return 141
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"chary: warning: {message}", file=sys.stderr)

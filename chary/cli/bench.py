@@ -1,0 +1,41 @@
+"""`chary bench`: updates per second, as a share of the machine's matrix-multiply rate."""
+
+from typing import Any
+
+import tyro
+
+from chary.bench import BATCH, CASES, WINDOWS, run_bench
+from chary.cli.output import JsonFlag, show
+from chary.machine import cpu_name
+
+COLUMNS = {
+    "members": "members", "hidden": "hidden", "alpha": "alpha", "updates_per_s": "updates/s",
+    "gflops": "GFLOP/s", "share_of_gemm": "share of matrix rate", "passes_counted": "passes",
+    "compile_s": "compile s", "peak_mb": "peak MB",
+}  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    def bench(members: tuple[int, ...] = (), json: JsonFlag = False) -> None:
+        """Time MSG updates on random data (29 observations, 8 actions, batches of 256).
+
+        Args:
+            members: Only cases with these numbers of members; all by default.
+            json: Print the table as one JSON object.
+        """
+        cases = [case for case in CASES if not members or case.members in members]
+        rates, rows = run_bench(cases)
+        best = max(rates, key=lambda name: rates[name])
+        title = (
+            f"{cpu_name()}: {rates[best]:.0f} GFLOP/s in {best}'s matrix products; "
+            f"batch {BATCH}, best of {WINDOWS} windows"
+        )
+        facts: dict[str, Any] = {
+            "gemm_gflops": rates[best], "gemm_rates": rates, "machine": cpu_name(), "batch": BATCH,
+        }  # fmt: skip
+        if not json:
+            rows = [{**row, "hidden": "x".join(map(str, row["hidden"]))} for row in rows]
+        show(rows, COLUMNS, as_json=json, title=title, **facts)
+
+    tyro.cli(bench, args=arguments, prog="chary bench")
+    return 0

@@ -1,0 +1,35 @@
+"""`chary demo`: from nothing to a trained policy and a picture of it."""
+
+from pathlib import Path
+
+import tyro
+
+from chary.cli.output import JsonFlag, show
+from chary.demo import EPISODES, run_demo
+from chary.errors import CharyError
+
+COLUMNS = {
+    "name": "", "success": "success", "steps_to_goal": "steps to goal",
+    "score": "normalised return", "steps": "gradient steps", "seconds": "seconds",
+}  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    def demo(out: Path = Path("demo"), seed: int = 0, json: JsonFlag = False) -> None:
+        """Collect pointmaze-umaze, train behavioural cloning and MSG, compare them, draw the maze.
+
+        Args:
+            out: Folder for the run folders and the figure; complete runs in it are used again.
+            seed: Seed of training and evaluation.
+            json: Print the table as one JSON object.
+        """
+        if seed < 0:
+            raise CharyError(f"--seed is {seed}, but must be at least 0.")
+        rows, figure = run_demo(out, seed=seed)
+        title = f"From the far corner, {EPISODES} episodes, seed {seed} (data: its own episodes)"
+        show(rows, COLUMNS, as_json=json, title=title, figure=str(figure), seed=seed)
+        if not json:
+            print(f"figure: {figure}\nruns:   {out}  (see `chary runs {out}`)")
+
+    tyro.cli(demo, args=arguments, prog="chary demo")
+    return 0

@@ -1,0 +1,46 @@
+"""Results on standard output: a table for people, or one JSON object for programs."""
+
+import json
+from typing import Annotated, Any
+
+import tyro
+
+from chary.runs import jsonable
+
+JsonFlag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+
+
+def show(
+    rows: list[dict[str, Any]],
+    columns: dict[str, str],
+    *,
+    as_json: bool,
+    title: str = "",
+    **facts: Any,
+) -> None:
+    """Print rows; `columns` maps keys to headings, and JSON keeps every key and the other facts."""
+    if as_json:
+        print(json.dumps(jsonable({**facts, "rows": rows})))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", header_style="bold")
+    for key, heading in columns.items():
+        numeric = any(isinstance(row.get(key), int | float) for row in rows)
+        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(key)) for key in columns))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    from rich.markup import escape
+
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else escape(str(value))

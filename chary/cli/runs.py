@@ -1,0 +1,61 @@
+"""`chary runs`: what there is, and how well it did."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from chary.cli.output import JsonFlag, show
+from chary.errors import CharyError
+from chary.runs import RunFolder, headline
+
+COLUMNS = {
+    "run": "run", "algorithm": "algorithm", "dataset": "dataset", "seed": "seed", "step": "step",
+    "steps": "of", "last_success": "last success", "last": "last score", "best": "best score",
+    "best_step": "at step", "steps_per_s": "steps/s",
+}  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    def runs(
+        folder: Annotated[Path, tyro.conf.Positional] = Path("runs"), /, json: JsonFlag = False
+    ) -> None:
+        """Table of the run folders below a folder, with their last and best scores.
+
+        Args:
+            folder: Where to look.
+            json: Print the table as one JSON object.
+        """
+        if not folder.is_dir():
+            raise CharyError(f"{folder}: no such folder. Name the one that holds your runs.")
+        found = sorted(config.parent for config in folder.rglob("config.json"))
+        show_runs([RunFolder.open(path) for path in found], as_json=json)
+
+    tyro.cli(runs, args=arguments, prog="chary runs")
+    return 0
+
+
+def show_runs(folders: list[RunFolder], *, as_json: bool) -> None:
+    """One row a run."""
+    show([describe(folder) for folder in folders], COLUMNS, as_json=as_json)
+
+
+def describe(folder: RunFolder) -> dict[str, Any]:
+    """A run in one row: where it stands, how it did last and at its best, how fast it went."""
+    config = folder.config
+    steps, timing = folder.checkpoint_steps(), folder.read("timing")
+    last, best = folder.last(), folder.best()
+    return {
+        "run": str(folder.path),
+        "algorithm": config["algorithm"],
+        "dataset": config["dataset"]["name"],
+        "seed": config["run"]["seed"],
+        "step": steps[-1] if steps else 0,
+        "steps": config["run"]["steps"],
+        "last": headline(last) if last else None,
+        "last_success": last["success"] if last else None,
+        "best": headline(best) if last and best else None,
+        "best_step": best["step"] if best else None,
+        "validation": best.get("validation") if best else None,
+        "steps_per_s": timing[-1]["steps_per_s"] if timing else None,
+    }

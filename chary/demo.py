@@ -1,0 +1,77 @@
+"""The demonstration: a small maze, from collecting the data to a figure of what was learned."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chary import data, training
+from chary.agent import Agent
+from chary.data.dataset import Dataset
+from chary.diagnose import maze_maps
+from chary.envs import find_task
+from chary.evaluate import EvalResult
+from chary.progress import say
+from chary.report.maze import draw_maze
+from chary.runs import RunFolder
+
+DATASET = "pointmaze-umaze"
+EPISODES = 50
+MSG_STEPS = 6_000
+# Behavioural cloning runs until the likelihood of held-out episodes stops rising.
+BC_SETTINGS = {"steps": 20_000, "validation": 0.1, "patience": 8, "log_every": 250, "eval_every": 0}
+# The table has its own evaluation at the end, so training needs none.
+QUIET = {"final_episodes": 0}
+
+
+def run_demo(out: Path, *, seed: int) -> tuple[list[dict[str, Any]], Path]:
+    """Rows for the data, cloning and MSG, and the path of the figure.
+
+    Run folders are kept below `out`; those that are complete are used again.
+    """
+    dataset = data.load(DATASET)
+    task = find_task(DATASET)
+    assert task is not None and task.maze is not None
+    rows = [_data_row(dataset)]
+    agents: dict[str, Agent] = {}
+    results: dict[str, EvalResult] = {}
+    for name, settings in (("bc", BC_SETTINGS), ("msg", {"steps": MSG_STEPS, "eval_every": 0})):
+        say(f"training {name} on {DATASET}, seed {seed}")
+        began = time.monotonic()
+        folder = out / f"{name}-seed{seed}"
+        training.train(
+            name, dataset, preset="small", seed=seed, run=folder, resume=True, **settings, **QUIET
+        )
+        seconds = time.monotonic() - began
+        # Cloning that is stopped early is worth what it was at its best, not where it stopped.
+        agents[name] = training.open_run(folder, which="best" if name == "bc" else "last")
+        results[name] = agents[name].evaluate(EPISODES, paths=10)
+        steps = RunFolder.open(folder).checkpoint_steps()[-1]
+        rows.append({"name": name, **results[name].summary(), "seconds": seconds, "steps": steps})
+    figure = out / f"maze-seed{seed}.png"
+    sample = np.random.default_rng(0).integers(dataset.size, size=5_000)
+    draw_maze(
+        task.maze,
+        maze_maps(agents["msg"], task.maze),
+        {name.upper(): result.paths for name, result in results.items()},
+        dataset.observations[sample],
+        figure,
+        title=f"{DATASET}, seed {seed}",
+    )
+    return rows, figure
+
+
+def _data_row(dataset: Dataset) -> dict[str, Any]:
+    """The logged episodes themselves: how many reached the goal, and in how many steps."""
+    reached = dataset.terminals[dataset.episode_ends]
+    task = find_task(dataset.name)
+    assert task is not None
+    mean = float(dataset.episode_returns.mean())
+    return {
+        "name": "data",
+        "success": float(reached.mean()),
+        "steps_to_goal": float(dataset.episode_lengths[reached].mean()),
+        "return": mean,
+        "score": task.normalise(mean),
+    }

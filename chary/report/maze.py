@@ -1,0 +1,72 @@
+"""The maze as a picture: what the ensemble believes, and where policies go."""
+
+from pathlib import Path
+
+import numpy as np
+
+from chary.envs.mazes import Maze
+
+
+def draw_maze(
+    maze: Maze,
+    maps: dict[str, np.ndarray],
+    paths: dict[str, list[np.ndarray]],
+    data: np.ndarray,
+    destination: Path,
+    *,
+    title: str,
+) -> None:
+    """Heat maps of mean, std and lower confidence bound at rest, and each policy's paths.
+
+    `maps` is what `chary.diagnose.maze_maps` gives, `data` a sample of logged positions.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = {
+        "map_mean": "mean of the members' Q",
+        "map_std": "their standard deviation",
+        "map_lcb": "lower confidence bound",
+    }
+    columns = len(names) + len(paths)
+    figure, axes = plt.subplots(1, columns, figsize=(3.3 * columns, 3.9), layout="constrained")
+    half_width, half_height = len(maze.rows[0]) / 2, len(maze.rows) / 2
+    extent = (-half_width, half_width, -half_height, half_height)
+    for axis, (key, label) in zip(axes, names.items(), strict=False):
+        colours = "magma" if key == "map_std" else "viridis"
+        image = axis.imshow(maps[key], origin="lower", extent=extent, cmap=colours)
+        figure.colorbar(image, ax=axis, orientation="horizontal", shrink=0.85, pad=0.02)
+        axis.set_title(label, fontsize=10)
+    for axis, (name, lines) in zip(axes[len(names) :], paths.items(), strict=True):
+        axis.scatter(*data[:, :2].T, s=1.0, color="0.82", linewidths=0, label="data", zorder=1)
+        for line in lines:
+            axis.plot(*line[:, :2].T, linewidth=1.2, alpha=0.8, zorder=2)
+            axis.plot(*line[-1, :2], "x", color="black", markersize=4, zorder=3)
+        axis.set_title(f"{name}: paths from the start", fontsize=10)
+    for axis in axes:
+        _walls(axis, maze)
+        axis.plot(*maze.centre(maze.goal), "*", color="crimson", markersize=13, zorder=4)
+        if maze.start:
+            axis.plot(
+                *maze.centre(maze.start), "o", markerfacecolor="white", markeredgecolor="black",
+                markersize=7, zorder=4,
+            )  # fmt: skip
+        axis.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[], aspect="equal")
+    figure.suptitle(
+        f"{title}   (circle: start, star: goal, cross: where a path ended)", fontsize=10
+    )
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(destination, dpi=130)
+    plt.close(figure)
+
+
+def _walls(axis, maze: Maze) -> None:
+    from matplotlib.patches import Rectangle
+
+    for i, row in enumerate(maze.rows):
+        for j, symbol in enumerate(row):
+            if symbol == "#":
+                x, y = maze.centre((i, j))
+                axis.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color="0.25", zorder=3))

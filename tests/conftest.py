@@ -1,0 +1,64 @@
+"""Shapes are checked while testing: every annotation in the package is enforced."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from jaxtyping import install_import_hook
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+install_import_hook("chary", "beartype.beartype")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+from chary.data.dataset import Dataset  # noqa: E402
+
+
+def make_columns(episodes: int = 6, length: int = 20, seed: int = 0) -> dict[str, np.ndarray]:
+    """Random transitions in D4RL's columns; every other episode truly ends."""
+    rng = np.random.default_rng(seed)
+    size = episodes * length
+    ends = np.arange(size) % length == length - 1
+    true_end = ends & ((np.arange(size) // length) % 2 == 0)
+    return {
+        "observations": rng.standard_normal((size, 3)).astype(np.float32),
+        "actions": rng.uniform(-1, 1, (size, 2)).astype(np.float32),
+        "rewards": rng.standard_normal(size).astype(np.float32),
+        "next_observations": rng.standard_normal((size, 3)).astype(np.float32),
+        "terminals": true_end,
+        "timeouts": ends & ~true_end,
+    }
+
+
+@pytest.fixture
+def columns() -> dict[str, np.ndarray]:
+    return make_columns()
+
+
+@pytest.fixture
+def dataset(columns: dict[str, np.ndarray]) -> Dataset:
+    """A small dataset without a simulator."""
+    return Dataset.from_columns(columns, name="tiny")
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """Real D4RL and RL Unplugged slices, where CHARY_TEST_DATA says they are."""
+    folder = os.environ.get("CHARY_TEST_DATA")
+    if not folder:
+        pytest.skip("CHARY_TEST_DATA is not set: no real data to test against")
+    return Path(folder)
+
+
+def run_chary(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The program as a user runs it, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "chary", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, **environment},
+        check=False,
+    )
