@@ -171,10 +171,11 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
                 clock, measured_from = now, step
                 events.metrics(step, record)
             due = time.monotonic() - saved_at > 60.0 * run.checkpoint_minutes
-            if due or best_so_far or _evaluation_at(step, run) or stop_asked() or step == run.steps:
+            stopping = stop_asked()  # looked at once: it may change while we save
+            if due or best_so_far or stopping or _evaluation_at(step, run) or step == run.steps:
                 folder.save_checkpoint(step, carry)
                 saved_at = time.monotonic()
-            if stop_asked():
+            if stopping:
                 raise KeyboardInterrupt(_how_to_go_on(folder))
             _evaluate_if_due(plan, folder, carry, step, display, events, stop_asked)
     return carry

@@ -53,7 +53,8 @@ class RunFolder:
                 )
             path.mkdir(parents=True, exist_ok=True)
             folder = cls(path, config)
-            folder.write_config(config)
+            with folder.locked():  # a folder that another process holds is left as it is
+                folder.write_config(config)
         except OSError as error:
             raise CharyError(f"{path}: cannot be made: {error.strerror or error}.") from error
         return folder
@@ -123,8 +124,10 @@ class RunFolder:
                     records.append(record)
         return records
 
-    def cut_logs(self, step: int) -> None:
-        """Forget everything logged after a step."""
+    def cut_back(self, step: int) -> None:
+        """Forget everything after a step: log lines, diagnostics, and checkpoints, which are damaged."""
+        sound = {s for s in self.checkpoint_steps() if s <= step}
+        checkpoints.prune(self.checkpoint_folder, sound)
         for log in LOGS:
             if (self.path / f"{log}.jsonl").exists():
                 kept = [record for record in self.read(log) if record["step"] <= step]

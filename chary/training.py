@@ -140,7 +140,7 @@ def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None
             step, carry, damage = folder.restore(plan.initial_carry())
             for line in damage:
                 warnings.warn(f"{line} Going on from step {step}.", stacklevel=2)
-        folder.cut_logs(step)
+        folder.cut_back(step)
         if steps is not None:
             folder.write_config({**folder.config, "run": settings.to_json(run_config)})
         return _train(plan, folder, carry, step)
@@ -204,9 +204,11 @@ def _settings_of(folder: RunFolder) -> tuple[str, Any, RunConfig]:
         algorithm = folder.config["algorithm"]
         config = settings.from_json(algos.entry(algorithm).config, folder.config["settings"])
         run = settings.from_json(RunConfig, folder.config["run"])
-        for part, key in (("dataset", "fingerprint"), ("scaling", "reward")):
-            folder.config[part][key]  # a damaged file is noticed here, not halfway through
-    except (KeyError, TypeError) as error:
+        described = ("name", "fingerprint", "observation_size", "action_size")
+        for part, keys in (("dataset", described), ("scaling", Scaling._fields)):
+            for key in keys:
+                folder.config[part][key]  # a damaged file is noticed here, not halfway through
+    except (KeyError, TypeError, AttributeError) as error:
         raise CharyError(
             f"{folder.path}/config.json: damaged or of another version ({error})."
         ) from error

@@ -1,16 +1,15 @@
 """The few types that carry everything: a batch of transitions, an algorithm, a pair of networks."""
 
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Metrics: TypeAlias = dict[str, Float[Array, ""]]
 PyTree: TypeAlias = Any  # arrays in any nesting of tuples, lists, dicts and modules
 
-Params = TypeVar("Params")
 State = TypeVar("State")
-StateIn = TypeVar("StateIn", contravariant=True)
 
 
 class Batch(NamedTuple):
@@ -24,34 +23,23 @@ class Batch(NamedTuple):
     next_observations: Float[Array, "batch observation"]
 
 
-class OnlineAndTarget(NamedTuple, Generic[Params]):
+class OnlineAndTarget(NamedTuple):
     """Parameters that are trained, and their slow average."""
 
-    online: Params
-    target: Params
+    online: PyTree
+    target: PyTree
 
 
-class Act(Protocol[StateIn]):
-    """Actions for observations: the policy's mode, or a sample where a key is given."""
-
-    def __call__(
-        self,
-        state: StateIn,
-        observations: Float[Array, "batch observation"],
-        *,
-        key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "batch action"]: ...
-
-
-class Algorithm(NamedTuple, Generic[State]):
+@dataclass(frozen=True)
+class Algorithm(Generic[State]):
     """An algorithm is a value: pure functions over its own state, no base class."""
 
     init: Callable[[PRNGKeyArray], State]
     """`init(key)`: the state before the first step."""
     update: Callable[[State, Batch, PRNGKeyArray], tuple[State, Metrics]]
     """`update(state, batch, key)`: one step of learning."""
-    act: Act[State]
-    """`act(state, observations, key=None)`: actions in [-1, 1]."""
+    act: Callable[..., Float[Array, "batch action"]]
+    """`act(state, observations, key=None)`: the policy's mode in [-1, 1], or with a key a sample."""
     values: Callable[..., Float[Array, "member batch"]] | None = None
     """`values(state, observations, actions)`: what each critic says; None without critics."""
     beta: Callable[[State], Float[Array, ""]] | None = None

@@ -1,13 +1,26 @@
 """Shapes are checked while testing: every annotation in the package is enforced."""
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from jaxtyping import install_import_hook
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Most of the time here would go into compiling: tests in this process compile carelessly, and every
+# program, here and in subprocesses, is compiled once and then taken from a cache of this session.
+CARELESS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+os.environ.update(
+    JAX_PLATFORMS="cpu",
+    XLA_FLAGS=CARELESS,
+    JAX_COMPILATION_CACHE_DIR=tempfile.mkdtemp(prefix="chary-test-compiled-"),
+    JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+    JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
+)
+atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 install_import_hook("chary", "beartype.beartype")
 
 import numpy as np  # noqa: E402
@@ -59,6 +72,6 @@ def run_chary(*arguments: object, **environment: str) -> subprocess.CompletedPro
         capture_output=True,
         text=True,
         timeout=240,
-        env={**os.environ, **environment},
+        env={**os.environ, "XLA_FLAGS": "", **environment},
         check=False,
     )

@@ -99,7 +99,7 @@ class MSGState(NamedTuple):
     step: Int[Array, ""]
     policy: Policy
     policy_optimiser: PyTree
-    critics: OnlineAndTarget[PyTree]
+    critics: OnlineAndTarget
     critic_optimiser: PyTree
     log_temperature: Float[Array, ""]
     temperature_optimiser: PyTree
@@ -117,6 +117,25 @@ class Noise(NamedTuple):
     """Standard normal, for a ~ pi(s) in the policy's objective: one sample for all members."""
     weights: Float[Array, "member batch"]
     """U[0, 2], the weights of the squared TD errors."""
+
+
+def draw_noise(
+    config: MSGConfig, size: int, action_size: int, *, shared: bool, key: PRNGKeyArray
+) -> Noise:
+    """All draws of a step; members that share weights are compared on shared actions."""
+    next_key, regulariser_key, policy_key, weight_key = jax.random.split(key, 4)
+    shape = (config.members, size, action_size)
+
+    def normal(key: PRNGKeyArray) -> Float[Array, "member batch action"]:
+        drawn = jax.random.normal(key, (1 if shared else config.members, size, action_size))
+        return jnp.broadcast_to(drawn, shape)
+
+    if config.random_weights:
+        weights = jax.random.uniform(weight_key, shape[:2], maxval=2.0)
+    else:
+        weights = jnp.ones(shape[:2])
+    policy_actions = jax.random.normal(policy_key, shape[1:])
+    return Noise(normal(next_key), normal(regulariser_key), policy_actions, weights)
 
 
 def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algorithm[MSGState]:
@@ -142,22 +161,6 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             temperature_optimiser=adam_init(log_temperature),
             hyper=Hyper(*(jnp.float32(getattr(config, name)) for name in Hyper._fields)),
         )
-
-    def draw_noise(key: PRNGKeyArray, size: int) -> Noise:
-        next_key, regulariser_key, policy_key, weight_key = jax.random.split(key, 4)
-        # Members that share weights must be compared on the same actions.
-        members = 1 if ensemble.shares_weights else config.members
-        shape = (config.members, size, action_size)
-
-        def normal(key: PRNGKeyArray) -> Float[Array, "member batch action"]:
-            return jnp.broadcast_to(jax.random.normal(key, (members, size, action_size)), shape)
-
-        if config.random_weights:
-            weights = jax.random.uniform(weight_key, shape[:2], maxval=2.0)
-        else:
-            weights = jnp.ones(shape[:2])
-        policy_actions = jax.random.normal(policy_key, shape[1:])
-        return Noise(normal(next_key), normal(regulariser_key), policy_actions, weights)
 
     def td_targets(state: MSGState, batch: Batch, noise: Noise) -> Float[Array, "member batch"]:
         """y_i = r + gamma * Q_target_i(s', a'_i), with no gradient through it (Eq. 4)."""
@@ -274,9 +277,11 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         ), critic_metrics | policy_metrics
 
     def update(state: MSGState, batch: Batch, key: PRNGKeyArray) -> tuple[MSGState, Metrics]:
+        noise = draw_noise(
+            config, len(batch.rewards), action_size, shared=ensemble.shares_weights, key=key
+        )
         # The barrier keeps the compiler from drawing the same noise again in every use of it.
-        noise = jax.lax.optimization_barrier(draw_noise(key, batch.rewards.shape[0]))
-        return step(state, batch, noise)
+        return step(state, batch, jax.lax.optimization_barrier(noise))
 
     def act(
         state: MSGState,

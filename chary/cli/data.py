@@ -64,6 +64,8 @@ def collect(
         raise unknown_name("dataset", name, NAMED)
     if steps is not None and steps < 1:
         raise CharyError(f"--steps is {steps}, but must be at least 1.")
+    if seed < 0:
+        raise CharyError(f"--seed is {seed}, but must be at least 0.")
     if out is None:
         if steps is not None or seed != 0:
             raise CharyError(

@@ -35,6 +35,8 @@ def main(arguments: list[str]) -> int:
         """
         if episodes < 1:
             raise CharyError(f"--episodes is {episodes}, but must be at least 1.")
+        if seed < 0:
+            raise CharyError(f"--seed is {seed}, but must be at least 0.")
         agent = training.open_run(run, which=which)
         agent.seed = seed
         row = {

@@ -43,15 +43,21 @@ def show_runs(folders: list[RunFolder], *, as_json: bool) -> None:
 def describe(folder: RunFolder) -> dict[str, Any]:
     """A run in one row: where it stands, how it did last and at its best, how fast it went."""
     config = folder.config
+    try:
+        name, seed, goal = config["dataset"]["name"], config["run"]["seed"], config["run"]["steps"]
+    except (KeyError, TypeError) as error:
+        raise CharyError(
+            f"{folder.path}/config.json: damaged or of another version ({error})."
+        ) from error
     steps, timing = folder.checkpoint_steps(), folder.read("timing")
     last, best = folder.last(), folder.best()
     return {
         "run": str(folder.path),
         "algorithm": config["algorithm"],
-        "dataset": config["dataset"]["name"],
-        "seed": config["run"]["seed"],
+        "dataset": name,
+        "seed": seed,
         "step": steps[-1] if steps else 0,
-        "steps": config["run"]["steps"],
+        "steps": goal,
         "last": headline(last) if last else None,
         "last_success": last["success"] if last else None,
         "best": headline(best) if last and best else None,

@@ -6,7 +6,7 @@ from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.data.formats import FORMATS
 from chary.data.named import NAMED, load_named
-from chary.errors import unknown_name
+from chary.errors import CharyError, unknown_name
 
 
 def load(name_or_path: str | Path) -> Dataset:
@@ -14,7 +14,11 @@ def load(name_or_path: str | Path) -> Dataset:
     text = str(name_or_path)
     if text in NAMED:
         return load_named(text)
-    path = Path(text).expanduser()
-    if path.suffix.lower() in FORMATS or path.exists() or "/" in text:
+    try:
+        path = Path(text).expanduser()
+        exists = path.exists()
+    except (OSError, RuntimeError) as error:  # no such home folder, or a name too long
+        raise CharyError(f"{text}: no such file ({error}).") from error
+    if path.suffix.lower() in FORMATS or exists or "/" in text:
         return formats.read(path)
     raise unknown_name("dataset", text, NAMED, f"Or give a file that ends in {', '.join(FORMATS)}.")

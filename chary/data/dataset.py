@@ -73,8 +73,7 @@ class Dataset:
         # An end is one or the other; where a file says both, the task's own end is the stronger word.
         arrays["timeouts"] &= ~arrays["terminals"]
         size = arrays["actions"].shape[1]
-        low = np.broadcast_to(np.asarray(action_low, np.float32), (size,)).copy()
-        high = np.broadcast_to(np.asarray(action_high, np.float32), (size,)).copy()
+        low, high = _bound(action_low, size, source), _bound(action_high, size, source)
         _check_actions(arrays["actions"], low, high, source)
         for array in (*arrays.values(), low, high):
             array.setflags(write=False)
@@ -145,7 +144,10 @@ class Dataset:
         return self._rows(~out), self._rows(out)
 
     def _rows(self, keep: np.ndarray) -> "Dataset":
-        return replace(self, **{column: getattr(self, column)[keep] for column in COLUMNS})
+        columns = {column: getattr(self, column)[keep] for column in COLUMNS}
+        for array in columns.values():
+            array.setflags(write=False)
+        return replace(self, **columns)
 
     def transitions(self, scaling: "Scaling") -> "Batch":
         """All transitions as one batch on the device, scaled for learning."""
@@ -251,6 +253,16 @@ def _with_next_observations(arrays: dict[str, np.ndarray], source: str) -> dict[
     arrays["timeouts"][-1] = False
     kept = {column: array[~dropped] for column, array in arrays.items()}
     return kept | {"next_observations": following[~dropped]}
+
+
+def _bound(bound: np.ndarray | float, size: int, source: str) -> np.ndarray:
+    bound = np.array(bound, np.float32)
+    if bound.shape not in ((), (size,)):
+        raise CharyError(
+            f"{source}: action bounds must be one number, or one for each of {size} action "
+            f"dimension(s), but have shape {bound.shape}."
+        )
+    return np.broadcast_to(bound, (size,)).copy()
 
 
 def _check_actions(actions: np.ndarray, low: np.ndarray, high: np.ndarray, source: str) -> None:

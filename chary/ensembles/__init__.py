@@ -28,8 +28,8 @@ class Ensemble(NamedTuple):
     def values(
         self,
         params: PyTree,
-        observations: Float[Array, "*member batch observation"],
-        actions: Float[Array, "*member batch action"],
+        observations: Float[Array, "*#member batch observation"],
+        actions: Float[Array, "*#member batch action"],
     ) -> Float[Array, "member batch"]:
         """What each member says: the minimum over its heads."""
         return self.heads(params, observations, actions).min(axis=1)

@@ -21,8 +21,8 @@ def make_deep(shape: EnsembleShape) -> Ensemble:
 
     def heads(
         params: MLP,
-        observations: Float[Array, "*member batch observation"],
-        actions: Float[Array, "*member batch action"],
+        observations: Float[Array, "*#member batch observation"],
+        actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "member head batch"]:
         del key  # nothing random in the forward pass

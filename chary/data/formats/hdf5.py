@@ -18,11 +18,15 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             for key, item in file.items():
                 if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf":
                     arrays[key] = np.asarray(item[()])
-            attributes = {k: v for k, v in file.attrs.items() if isinstance(v, str)}
+            # Only text of fixed length: in a damaged file, other text can hang or crash the library.
+            texts = [k for k in file.attrs if file.attrs.get_id(k).dtype.kind == "S"]
+            values = {key: file.attrs[key] for key in texts}
+            attributes = {k: v.decode() for k, v in values.items() if isinstance(v, bytes)}
     # h5py raises whatever its C library's state suggests when a file is damaged.
-    except (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError) as error:
+    except Exception as error:
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise CharyError(
-            f"{path}: not a readable HDF5 file ({str(error).splitlines()[0][:120]}). "
+            f"{path}: not a readable HDF5 file ({reason}). "
             "It may be damaged or only partly downloaded."
         ) from error
     return arrays, attributes
@@ -34,4 +38,4 @@ def write(path: Path, arrays: dict[str, np.ndarray], attributes: dict[str, Any])
     with h5py.File(path, "w") as file:
         for key, array in arrays.items():
             file.create_dataset(key, data=array, compression="gzip" if array.ndim else None)
-        file.attrs.update(attributes)
+        file.attrs.update({key: np.bytes_(str(v).encode()) for key, v in attributes.items()})

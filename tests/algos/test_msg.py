@@ -1,0 +1,426 @@
+"""MSG against plain NumPy, and the invariants that make its spread mean uncertainty."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chary.algos import msg
+from chary.algos.bc import BCConfig, BCState, make_bc
+from chary.algos.msg import MSGConfig, MSGState, Noise, draw_noise, make_msg
+from chary.optimise import adam_init
+from chary.types import Algorithm, Batch
+
+OBSERVATION, ACTION, SIZE = 3, 2, 3
+TINY = {"members": 2, "hidden": (4, 4), "warmup_steps": 0, "policy_learning_rate": 3e-4}
+
+
+def make_batch(seed: int = 0, size: int = SIZE) -> Batch:
+    rng = np.random.default_rng(seed)
+    return Batch(
+        observations=jnp.asarray(rng.standard_normal((size, OBSERVATION)), jnp.float32),
+        actions=jnp.asarray(rng.uniform(-0.9, 0.9, (size, ACTION)), jnp.float32),
+        rewards=jnp.asarray(rng.standard_normal(size), jnp.float32),
+        discounts=jnp.asarray([1.0, 0.0, 1.0] * (size // 3), jnp.float32),
+        next_observations=jnp.asarray(rng.standard_normal((size, OBSERVATION)), jnp.float32),
+    )
+
+
+def setup(**changes: Any) -> tuple[MSGConfig, Algorithm[MSGState], MSGState]:
+    config = MSGConfig(**{**TINY, **changes})
+    algorithm = make_msg(config, OBSERVATION, ACTION)
+    algorithm = replace(algorithm, update=jax.jit(algorithm.update))
+    return config, algorithm, jax.jit(algorithm.init)(jax.random.key(0))
+
+
+def bits(tree: Any) -> list[bytes]:
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(tree)]
+
+
+# ---- the same algorithm in double precision, loops and all -----------------------------------------
+
+
+class Reference:
+    """One MSG step in NumPy; gradients by central differences, so no derivative is taken over."""
+
+    def __init__(self, config: MSGConfig, heads: int):
+        self.config = config
+        self.heads = heads
+
+    @staticmethod
+    def network(layers: list[np.ndarray], inputs: np.ndarray) -> np.ndarray:
+        for weight, bias in zip(layers[0:-2:2], layers[1:-2:2], strict=True):
+            inputs = np.maximum(inputs @ weight + bias, 0.0)
+        return inputs @ layers[-2] + layers[-1]
+
+    def value(
+        self, critics: list[np.ndarray], member: int, states: np.ndarray, actions: np.ndarray
+    ) -> np.ndarray:
+        """(head, batch) values of one member."""
+        pairs = np.concatenate([states, actions], axis=1)
+        return np.stack(
+            [
+                self.network([p[member, head] for p in critics], pairs)[:, 0]
+                for head in range(self.heads)
+            ]
+        )
+
+    def policy(self, policy: list[np.ndarray], states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        outputs = self.network(policy, states)
+        return outputs[:, :ACTION], np.log1p(np.exp(outputs[:, ACTION:])) + 0.01
+
+    def critic_loss(
+        self,
+        critics: list[np.ndarray],
+        target: list[np.ndarray],
+        policy: list[np.ndarray],
+        batch: Any,
+        noise: Any,
+    ) -> float:
+        total = 0.0
+        next_loc, next_scale = self.policy(policy, batch.next_observations)
+        loc, scale = self.policy(policy, batch.observations)
+        for i in range(self.config.members):
+            next_actions = np.tanh(next_loc + next_scale * noise.next_actions[i])
+            own = self.value(target, i, batch.next_observations, next_actions).min(axis=0)
+            wanted = batch.rewards + self.config.discount * batch.discounts * own
+            q = self.value(critics, i, batch.observations, batch.actions)
+            for head in range(self.heads):
+                total += 0.5 * np.mean(noise.weights[i] * (q[head] - wanted) ** 2)
+            policy_actions = np.tanh(loc + scale * noise.regulariser_actions[i])
+            q_policy = self.value(critics, i, batch.observations, policy_actions)
+            total += self.config.alpha * np.mean(q_policy.min(axis=0) - q.min(axis=0))
+        return total
+
+    def policy_loss(
+        self,
+        policy: list[np.ndarray],
+        critics: list[np.ndarray],
+        temperature: float,
+        batch: Any,
+        noise: Any,
+    ) -> tuple[float, float]:
+        loc, scale = self.policy(policy, batch.observations)
+        raw = loc + scale * noise.policy_actions
+        actions = np.tanh(raw)
+        density = np.exp(-0.5 * ((raw - loc) / scale) ** 2) / (scale * np.sqrt(2 * np.pi))
+        log_prob = (np.log(density) - np.log(1 - actions**2)).sum(axis=1)
+        q = np.stack(
+            [
+                self.value(critics, i, batch.observations, actions).min(axis=0)
+                for i in range(self.config.members)
+            ]
+        )
+        spread = np.sqrt(((q - q.mean(axis=0)) ** 2).mean(axis=0))
+        bound = q.mean(axis=0) + self.config.beta * spread
+        return float(-np.mean(bound - temperature * log_prob)), float(-log_prob.mean())
+
+
+def differences(
+    loss: Callable[[list[np.ndarray]], float], params: list[np.ndarray]
+) -> list[np.ndarray]:
+    """Central finite differences of a scalar loss."""
+    gradients = [np.zeros_like(p) for p in params]
+    for param, gradient in zip(params, gradients, strict=True):
+        for index in np.ndindex(param.shape):
+            kept = param[index]
+            param[index] = kept + 1e-6
+            above = loss(params)
+            param[index] = kept - 1e-6
+            gradient[index] = (above - loss(params)) / 2e-6
+            param[index] = kept
+    return gradients
+
+
+def numpy_adam(
+    params: list[np.ndarray], gradients: list[np.ndarray], moments: list[Any], rate: float, t: int
+) -> list[np.ndarray]:
+    updated = []
+    for k, (param, gradient) in enumerate(zip(params, gradients, strict=True)):
+        m, v = moments[k]
+        m = 0.9 * m + 0.1 * gradient
+        v = 0.999 * v + 0.001 * gradient**2
+        moments[k] = (m, v)
+        direction = (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        updated.append(param - rate * direction)
+    return updated
+
+
+def doubles(tree: Any) -> list[np.ndarray]:
+    return [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(tree)]
+
+
+def away_from_kinks(state: MSGState) -> MSGState:
+    """Random biases: at zero ones some units sit exactly where ReLU has no derivative."""
+    rng = np.random.default_rng(0)
+
+    def jiggle(tree: Any) -> Any:
+        return jax.tree.map(lambda x: x + 0.2 * rng.standard_normal(x.shape, np.float32), tree)
+
+    critics = state.critics._replace(
+        online=jiggle(state.critics.online), target=jiggle(state.critics.target)
+    )
+    return state._replace(policy=jiggle(state.policy), critics=critics)
+
+
+@pytest.mark.parametrize("targets", ["independent", "double-q"])
+def test_two_updates_equal_a_plain_numpy_computation(targets: str) -> None:
+    config, algorithm, state = setup(targets=targets, alpha=0.5, beta=-2.0, temperature=0.3)
+    state = away_from_kinks(state)
+    reference = Reference(config, heads=2 if targets == "double-q" else 1)
+    critics, target = doubles(state.critics.online), doubles(state.critics.target)
+    policy, log_temperature = doubles(state.policy), float(state.log_temperature)
+    moments = {
+        name: [(np.zeros_like(p), np.zeros_like(p)) for p in params]
+        for name, params in (
+            ("critics", critics),
+            ("policy", policy),
+            ("temperature", [np.zeros(())]),
+        )
+    }
+    for t in (1, 2):  # the second step shows the size of the gradients, not only their sign
+        batch, key = make_batch(seed=t), jax.random.key(t)
+        noise = draw_noise(config, SIZE, ACTION, shared=False, key=key)
+        batch64, noise64 = (
+            jax.tree.map(lambda a: np.asarray(a, np.float64), x) for x in (batch, noise)
+        )
+        state, metrics = algorithm.update(state, batch, key)
+
+        def critic_loss(params: list[np.ndarray]) -> float:
+            return reference.critic_loss(params, target, policy, batch64, noise64)
+
+        def policy_loss(params: list[np.ndarray]) -> tuple[float, float]:
+            return reference.policy_loss(params, critics, np.exp(log_temperature), batch64, noise64)
+
+        td = 2 * float(metrics["critic/td"]) + 2 * 0.5 * float(metrics["critic/regulariser"])
+        assert td == pytest.approx(critic_loss(critics), abs=1e-5)
+        loss, entropy = policy_loss(policy)
+        bonus = float(metrics["policy/temperature"]) * float(metrics["policy/entropy"])
+        assert -float(metrics["policy/objective"]) - bonus == pytest.approx(loss, abs=1e-5)
+        assert float(metrics["policy/entropy"]) == pytest.approx(entropy, abs=1e-5)
+
+        critic_gradient = differences(critic_loss, critics)
+        policy_gradient = differences(lambda p: policy_loss(p)[0], policy)
+        temperature_gradient = np.asarray(np.exp(log_temperature) * entropy)
+        critics = numpy_adam(critics, critic_gradient, moments["critics"], 3e-4, t)
+        policy = numpy_adam(policy, policy_gradient, moments["policy"], 3e-4, t)
+        (log_t,) = numpy_adam(
+            [np.asarray(log_temperature)], [temperature_gradient], moments["temperature"], 3e-4, t
+        )
+        log_temperature = float(log_t)
+        target = [slow + 0.005 * (new - slow) for slow, new in zip(target, critics, strict=True)]
+
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    for mine, theirs in (
+        (state.critics.online, critics),
+        (state.critics.target, target),
+        (state.policy, policy),
+        (state.log_temperature, [np.asarray(log_temperature)]),
+        (state.critic_optimiser.mu, [m for m, _ in moments["critics"]]),
+        (state.critic_optimiser.nu, [v for _, v in moments["critics"]]),
+        (state.policy_optimiser.mu, [m for m, _ in moments["policy"]]),
+    ):
+        for a, b in zip(doubles(mine), theirs, strict=True):
+            np.testing.assert_allclose(a, b, **close)
+
+
+# ---- independence ------------------------------------------------------------------------------------
+
+
+def member_of(state: MSGState, index: int) -> Any:
+    trees = (
+        state.critics.online,
+        state.critics.target,
+        state.critic_optimiser.mu,
+        state.critic_optimiser.nu,
+    )
+    return jax.tree.map(lambda x: x[index], trees)
+
+
+@pytest.mark.parametrize("targets", ["independent", "double-q"])
+def test_changing_one_member_leaves_every_other_update_unchanged_to_the_bit(targets: str) -> None:
+    _, algorithm, state = setup(members=4, targets=targets)
+    online, target = (jax.tree.map(lambda x: x.at[1].add(0.7), tree) for tree in state.critics)
+    changed = state._replace(critics=state.critics._replace(online=online, target=target))
+    plain, _ = algorithm.update(state, make_batch(), jax.random.key(5))
+    other, _ = algorithm.update(changed, make_batch(), jax.random.key(5))
+    for index in (0, 2, 3):
+        assert bits(member_of(plain, index)) == bits(member_of(other, index))
+    assert bits(member_of(plain, 1)) != bits(member_of(other, 1))
+    assert bits(plain.policy) != bits(other.policy)
+
+
+def test_permuting_members_with_their_draws_permutes_the_update(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order = np.array([2, 0, 1])
+    config, algorithm, state = setup(members=3)
+    key = jax.random.key(1)
+    straight, _ = algorithm.update(state, make_batch(), key)
+    noise = draw_noise(config, SIZE, ACTION, shared=False, key=key)
+    shuffled = Noise(
+        noise.next_actions[order],
+        noise.regulariser_actions[order],
+        noise.policy_actions,
+        noise.weights[order],
+    )
+    monkeypatch.setattr(msg, "draw_noise", lambda *_, **__: shuffled)
+    _, algorithm, _ = setup(members=3)  # traced again, with the shuffled draws
+    critics = jax.tree.map(lambda x: x[order], state.critics)
+    permuted, _ = algorithm.update(state._replace(critics=critics), make_batch(), key)
+    for mine, theirs in ((straight.critics, permuted.critics), (straight.policy, permuted.policy)):
+        rows = order if mine is straight.critics else slice(None)
+        for a, b in zip(doubles(mine), doubles(theirs), strict=True):
+            np.testing.assert_allclose(a[rows], b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_members_gradient_does_not_depend_on_how_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config, many, state = setup(members=3)
+    noise = draw_noise(config, SIZE, ACTION, shared=False, key=jax.random.key(1))
+    monkeypatch.setattr(msg, "draw_noise", lambda *_, **__: noise)
+    together, _ = many.update(state, make_batch(), jax.random.key(1))
+    _, one, alone_state = setup(members=1)
+    first = Noise(
+        noise.next_actions[:1],
+        noise.regulariser_actions[:1],
+        noise.policy_actions,
+        noise.weights[:1],
+    )
+    monkeypatch.setattr(msg, "draw_noise", lambda *_, **__: first)
+    alone_state = alone_state._replace(
+        critics=jax.tree.map(lambda x: x[:1], state.critics), policy=state.policy
+    )
+    alone, _ = one.update(alone_state, make_batch(), jax.random.key(1))
+    for a, b in zip(
+        doubles(together.critic_optimiser.mu), doubles(alone.critic_optimiser.mu), strict=True
+    ):
+        np.testing.assert_allclose(a[:1], b, rtol=1e-5, atol=1e-7)
+
+
+def test_members_start_different_and_targets_start_equal_to_them() -> None:
+    _, _, state = setup(members=5)
+    first = state.critics.online.layers[0].weight
+    assert len({w.tobytes() for w in np.asarray(first)}) == 5
+    assert bits(state.critics.online) == bits(state.critics.target)
+
+
+# ---- the parts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_the_policy_gradient_is_finite_for_one_member_and_for_identical_ones(members: int) -> None:
+    _, algorithm, state = setup(members=members, beta=-4.0)
+    same = jax.tree.map(lambda x: jnp.broadcast_to(x[:1], x.shape), state.critics)
+    after, metrics = algorithm.update(state._replace(critics=same), make_batch(), jax.random.key(0))
+    assert float(metrics["policy/std"]) == pytest.approx(0.0, abs=1e-6)
+    assert all(np.isfinite(leaf).all() for leaf in doubles(after))
+    assert bits(after.policy) != bits(state.policy)
+
+
+def test_warming_up_is_behavioural_cloning_while_the_critics_learn_as_usual() -> None:
+    _, warm, state = setup(warmup_steps=10)
+    _, cold, _ = setup(warmup_steps=0)
+    warmed, _ = warm.update(state, make_batch(), jax.random.key(2))
+    usual, _ = cold.update(state, make_batch(), jax.random.key(2))
+    assert bits(warmed.critics) == bits(usual.critics)
+    assert bits(warmed.log_temperature) == bits(state.log_temperature)
+    cloning = make_bc(BCConfig(hidden=(4, 4), learning_rate=3e-4), OBSERVATION, ACTION)
+    start = BCState(state.policy, adam_init(state.policy), jnp.float32(3e-4))
+    cloned, _ = cloning.update(start, make_batch(), jax.random.key(3))
+    for a, b in zip(doubles(warmed.policy), doubles(cloned.policy), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+    assert bits(usual.policy) != bits(warmed.policy)
+
+
+def test_warming_up_ends_after_its_steps() -> None:
+    _, algorithm, state = setup(warmup_steps=1)
+    state, _ = algorithm.update(state, make_batch(), jax.random.key(0))
+    temperature = bits(state.log_temperature)
+    state, _ = algorithm.update(state, make_batch(), jax.random.key(1))
+    assert bits(state.log_temperature) != temperature
+
+
+@pytest.mark.parametrize(("mode", "moves"), [("tuned", True), ("fixed", False), ("off", False)])
+def test_only_a_tuned_temperature_moves(mode: str, moves: bool) -> None:
+    _, algorithm, state = setup(entropy=mode)
+    after, _ = algorithm.update(state, make_batch(), jax.random.key(0))
+    assert (bits(after.log_temperature) != bits(state.log_temperature)) == moves
+
+
+def test_the_temperature_falls_while_the_policy_is_more_random_than_asked() -> None:
+    for target_entropy, falls in ((-50.0, True), (50.0, False)):
+        _, algorithm, state = setup(target_entropy=target_entropy)
+        after, _ = algorithm.update(state, make_batch(), jax.random.key(0))
+        assert bool(after.log_temperature < state.log_temperature) == falls
+
+
+def test_without_the_bonus_entropy_does_not_enter_the_policy_update() -> None:
+    _, off, state = setup(entropy="off", temperature=1.0)
+    _, off_hot, _ = setup(entropy="off", temperature=9.0)
+    hot = state._replace(log_temperature=jnp.log(jnp.float32(9.0)))
+    a, _ = off.update(state, make_batch(), jax.random.key(0))
+    b, _ = off_hot.update(hot, make_batch(), jax.random.key(0))
+    assert bits(a.policy) == bits(b.policy)
+
+
+def test_no_regulariser_is_the_limit_of_a_small_one() -> None:
+    _, without, state = setup(alpha=0.0)
+    _, little, little_state = setup(alpha=1e-12)
+    a, metrics = without.update(state, make_batch(), jax.random.key(0))
+    b, _ = little.update(little_state, make_batch(), jax.random.key(0))
+    assert float(metrics["critic/regulariser"]) == 0.0
+    for x, y in zip(doubles(a.critic_optimiser.mu), doubles(b.critic_optimiser.mu), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-8)
+
+
+def test_the_regulariser_pulls_policy_actions_below_data_actions() -> None:
+    _, algorithm, state = setup(alpha=100.0, critic_learning_rate=1e-2)
+    batch = make_batch(size=30)
+    _, before = algorithm.update(state, batch, jax.random.key(0))
+    for step in range(20):
+        state, metrics = algorithm.update(state, batch, jax.random.key(step))
+    assert metrics["critic/regulariser"] < before["critic/regulariser"]
+
+
+def test_random_weights_are_drawn_from_zero_to_two_for_each_member() -> None:
+    config = MSGConfig(**TINY)
+    weights = draw_noise(config, 4000, ACTION, shared=False, key=jax.random.key(0)).weights
+    assert weights.shape == (2, 4000)
+    assert float(weights.min()) >= 0.0 and float(weights.max()) <= 2.0
+    assert float(weights.mean()) == pytest.approx(1.0, abs=0.03)
+    assert not np.array_equal(weights[0], weights[1])
+    plain = MSGConfig(**TINY, random_weights=False)
+    assert bool(
+        (draw_noise(plain, 9, ACTION, shared=False, key=jax.random.key(0)).weights == 1).all()
+    )
+
+
+def test_shared_noise_is_one_sample_for_all_members() -> None:
+    noise = draw_noise(MSGConfig(**TINY), 5, ACTION, shared=True, key=jax.random.key(0))
+    assert np.array_equal(noise.next_actions[0], noise.next_actions[1])
+    own = draw_noise(MSGConfig(**TINY), 5, ACTION, shared=False, key=jax.random.key(0))
+    assert not np.array_equal(own.next_actions[0], own.next_actions[1])
+
+
+def test_settings_are_traced_so_one_program_serves_every_value() -> None:
+    _, algorithm, state = setup(beta=-4.0)
+    traces = 0
+
+    def counted(state: MSGState, batch: Batch, key: jax.Array) -> Any:
+        nonlocal traces
+        traces += 1
+        return algorithm.update(state, batch, key)
+
+    update = jax.jit(counted)
+    other = state._replace(hyper=state.hyper._replace(beta=jnp.float32(-8.0)))
+    a, _ = update(state, make_batch(), jax.random.key(0))
+    b, _ = update(other, make_batch(), jax.random.key(0))
+    assert traces == 1
+    assert bits(a.policy) != bits(b.policy)
+    assert bits(a.critics) == bits(b.critics)

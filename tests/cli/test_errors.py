@@ -1,0 +1,297 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import filelock
+import numpy as np
+import pytest
+
+from chary.errors import CharyError
+from chary.training import open_run
+from tests.conftest import make_columns, run_chary
+
+Files = dict[str, bytes]
+
+
+def write_npz(path: Path, **changes: np.ndarray | None) -> Path:
+    """A tiny dataset file; None leaves a column out."""
+    columns: dict[str, Any] = {**make_columns(), **changes}
+    np.savez(path, **{key: array for key, array in columns.items() if array is not None})
+    return path
+
+
+def files_below(folder: Path) -> Files:
+    """Every file but the locks, which hold nothing."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def refused(*arguments: object) -> str:
+    """Run the program, which must refuse with one message, and return that message."""
+    result = run_chary(*arguments)
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    assert result.stderr.count("chary: error: ") == 1
+    assert result.stderr.startswith("chary: error: ")
+    assert len(result.stderr.splitlines()) == 1
+    return result.stderr.removeprefix("chary: error: ").strip()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `data.npz` and `run`, a run of one step on it."""
+    folder = tmp_path_factory.mktemp("finished")
+    data = write_npz(folder / "data.npz")
+    result = run_chary("train", "bc", "--dataset", data, "--run", folder / "run", *SMALL)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run."""
+    return shutil.copytree(finished / "run", tmp_path / "run")
+
+
+SMALL = ("--steps", 1, "--hidden", 4, "--batch-size", 4)
+
+
+def test_unknown_command() -> None:
+    assert "unknown command 'trian'. Did you mean train?" in refused("trian")
+
+
+def test_unknown_algorithm(tmp_path: Path) -> None:
+    message = refused("train", "mgs", "--dataset", "pointmaze-umaze", "--run", tmp_path / "run")
+    assert "unknown algorithm 'mgs'. Did you mean msg?" in message
+    assert not (tmp_path / "run").exists()
+
+
+BAD_OPTIONS: dict[str, tuple[list[object], str]] = {
+    "no steps": (["bc", "--steps", 0], "--steps is 0, but must be at least 1"),
+    "optimism": (["msg", "--beta", 1], "--beta is 1.0, but must be at most 0"),
+    "preset": (["msg", "--preset", "paper-antmaz"], "Did you mean paper-antmaze"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS)
+def test_settings_that_make_no_sense(tmp_path: Path, case: str) -> None:
+    options, words = BAD_OPTIONS[case]
+    data = write_npz(tmp_path / "data.npz")
+    assert words in refused("train", *options, "--dataset", data, "--run", tmp_path / "run")
+    assert list(files_below(tmp_path)) == ["data.npz"]
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("options", [["--nonsense", 3], ["--steps", "many"]])
+def test_options_that_cannot_be_parsed(tmp_path: Path, options: list[object]) -> None:
+    data = write_npz(tmp_path / "data.npz")
+    result = run_chary("train", "bc", "--dataset", data, "--run", tmp_path / "run", *options)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    assert str(options[0]) in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+NAN_REWARDS = np.where(np.arange(120) == 37, np.nan, 0.0)
+WILD_ACTIONS = np.where(np.arange(240).reshape(120, 2) == 23, 1.5, 0.0)
+
+
+def text_as_hdf5(folder: Path) -> Path:
+    (folder / "data.hdf5").write_text("observations,actions\n1,2\n")
+    return folder / "data.hdf5"
+
+
+BAD_DATA: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+    "unknown name": (
+        lambda _: "pointmaze-umase",
+        ["unknown dataset 'pointmaze-umase'", "Did you mean pointmaze-umaze"],
+    ),
+    "missing file": (lambda folder: folder / "data.npz", ["data.npz: no such file"]),
+    "text as HDF5": (text_as_hdf5, ["data.hdf5: not a readable HDF5 file"]),
+    "missing key": (
+        lambda folder: write_npz(folder / "data.npz", rewards=None),
+        ["data.npz: missing rewards"],
+    ),
+    "unequal lengths": (
+        lambda folder: write_npz(folder / "data.npz", rewards=np.zeros(119)),
+        ["data.npz: columns of unequal length", "rewards 119"],
+    ),
+    "NaN reward": (
+        lambda folder: write_npz(folder / "data.npz", rewards=NAN_REWARDS),
+        ["data.npz: rewards has NaN", "row 37"],
+    ),
+    "action out of bounds": (
+        lambda folder: write_npz(folder / "data.npz", actions=WILD_ACTIONS),
+        ["data.npz: 1 action(s) outside [-1, 1]", "row 11: [0.0, 1.5]"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data_is_refused_before_anything_is_written(tmp_path: Path, case: str) -> None:
+    make, words = BAD_DATA[case]
+    data = make(tmp_path)
+    before = files_below(tmp_path)
+    message = refused("train", "bc", "--dataset", data, "--run", tmp_path / "run", *SMALL)
+    for word in words:
+        assert word in message
+    assert files_below(tmp_path) == before
+    assert not (tmp_path / "run").exists()
+
+
+def test_data_show_refuses_alike(tmp_path: Path) -> None:
+    data = write_npz(tmp_path / "data.npz", terminals=None)
+    message = refused("data", "show", data)
+    assert "missing terminals" in message and "write a column of False" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--seed", -1, "--out", "{}/data.npz"], "--seed is -1"),
+        (["--steps", 10, "--out", "{}/data.csv"], "cannot tell the format from '.csv'"),
+        (["--steps", 10], "--out"),
+    ],
+)
+def test_collecting_with_bad_options(tmp_path: Path, options: list[object], words: str) -> None:
+    filled = [str(option).format(tmp_path) for option in options]
+    assert words in refused("data", "collect", "pointmaze-umaze", *filled)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [([], "Go on with `chary resume"), (["--seed", 1], "with other settings (seed)")],
+)
+def test_a_folder_that_holds_a_run(finished: Path, options: list[object], words: str) -> None:
+    run = finished / "run"
+    before = files_below(run)
+    settings = [*SMALL, *options]
+    message = refused("train", "bc", "--dataset", finished / "data.npz", "--run", run, *settings)
+    assert f"{run}: already holds a run, at step 1" in message
+    assert words in message
+    assert files_below(run) == before
+
+
+def test_a_folder_that_holds_other_files(tmp_path: Path) -> None:
+    data = write_npz(tmp_path / "data.npz")
+    assert "holds other files but no run" in refused(
+        "train", "bc", "--dataset", data, "--run", tmp_path, *SMALL
+    )
+    assert list(files_below(tmp_path)) == ["data.npz"]
+
+
+@pytest.mark.parametrize("below", ["file", "file/run"])
+def test_a_run_folder_that_is_a_file(tmp_path: Path, below: str) -> None:
+    data = write_npz(tmp_path / "data.npz")
+    (tmp_path / "file").write_text("precious")
+    message = refused("train", "bc", "--dataset", data, "--run", tmp_path / below, *SMALL)
+    assert message.startswith(f"{tmp_path / below}: ")
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_resuming_a_run_in_use(run: Path) -> None:
+    before = files_below(run)
+    with filelock.FileLock(run / ".lock"):
+        message = refused("resume", run, "--steps", 5)
+    assert f"{run}: in use by another process" in message
+    assert files_below(run) == before
+
+
+def test_starting_a_run_in_a_folder_in_use(tmp_path: Path) -> None:
+    data, run = write_npz(tmp_path / "data.npz"), tmp_path / "run"
+    run.mkdir()
+    with filelock.FileLock(run / ".lock"):
+        message = refused("train", "bc", "--dataset", data, "--run", run, *SMALL)
+    assert f"{run}: in use by another process" in message
+    assert files_below(run) == {}
+
+
+def test_resuming_where_there_is_no_run(tmp_path: Path) -> None:
+    assert f"{tmp_path}: no run here" in refused("resume", tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_resuming_to_fewer_steps(run: Path, tmp_path: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    config["run"]["steps"] = 100
+    (run / "config.json").write_text(json.dumps(config))
+    before = files_below(tmp_path)
+    assert "already meant to run 100 steps" in refused("resume", run, "--steps", 5)
+    assert files_below(tmp_path) == before
+
+
+def test_evaluating_a_run_without_a_checkpoint(run: Path) -> None:
+    shutil.rmtree(run / "checkpoints")
+    before = files_below(run)
+    assert f"{run}: no sound checkpoint" in refused("eval", run)
+    assert files_below(run) == before
+
+
+def test_evaluating_with_a_negative_seed(run: Path) -> None:
+    assert "--seed is -1" in refused("eval", run, "--seed", -1)
+
+
+@pytest.mark.parametrize("command", ["eval", "resume"])
+def test_a_truncated_config(run: Path, command: str) -> None:
+    whole = (run / "config.json").read_bytes()
+    (run / "config.json").write_bytes(whole[: len(whole) // 2])
+    before = files_below(run)
+    assert f"{run}/config.json: cannot be read" in refused(command, run)
+    assert files_below(run) == before
+
+
+def test_a_config_of_another_shape(run: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "settings": []}))
+    before = files_below(run)
+    assert f"{run}/config.json: damaged" in refused("eval", run)
+    assert files_below(run) == before
+
+
+def test_a_table_of_runs_with_an_incomplete_config(run: Path) -> None:
+    (run / "config.json").write_text('{"algorithm": "bc"}')
+    assert f"{run}/config.json: damaged" in refused("runs", run)
+
+
+DAMAGED_PARTS = [
+    (part, value)
+    for part in ("algorithm", "settings", "run", "dataset", "scaling")
+    for value in (None, [], {}, 3, "text")
+    if (part, value) not in (("settings", {}), ("run", {}))  # these are all defaults
+]
+
+
+@pytest.mark.parametrize(("part", "value"), DAMAGED_PARTS)
+def test_a_config_with_a_damaged_part(run: Path, part: str, value: object) -> None:
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, part: value}))
+    with pytest.raises(CharyError):
+        open_run(run)
+
+
+def test_runs_below_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    assert "no such folder" in refused("runs", tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["--version"]])
+def test_help_does_not_wait_for_jax(arguments: list[str]) -> None:
+    result = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "chary", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0
+    assert result.stdout.startswith("chary ")
+    imported = {line.split("|")[-1].strip().split(".")[0] for line in result.stderr.splitlines()}
+    assert "chary" in imported
+    assert not imported & {"jax", "jaxlib", "numpy", "equinox", "tyro", "gymnasium", "mujoco"}

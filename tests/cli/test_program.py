@@ -1,0 +1,180 @@
+"""The program as a user runs it: tiny runs, end to end, in processes of their own."""
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from chary import checkpoints, training
+from chary.data import formats
+from chary.data.collect.mazes import Job, collect_block
+from chary.data.dataset import Dataset
+from tests.conftest import run_chary
+
+TINY = {
+    "msg": ["--members", 2, "--hidden", 8, 8, "--batch-size", 16, "--warmup-steps", 20],
+    "bc": ["--hidden", 8, 8, "--batch-size", 16],
+}
+
+
+@pytest.fixture(scope="module")
+def maze_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A little maze data in a file; its name brings the simulator with it."""
+    columns = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
+    path = tmp_path_factory.mktemp("data") / "maze.hdf5"
+    formats.write(Dataset.from_columns(columns, name="pointmaze-umaze"), path)
+    return path
+
+
+def train_command(algorithm: str, data: Path, run: Path, *more: object) -> list[str]:
+    common = ["--dataset", data, "--preset", "none", "--seed", 1, "--run", run]
+    return [str(a) for a in ("train", algorithm, *common, *TINY[algorithm], *more)]
+
+
+def final_state(run: Path) -> list[bytes]:
+    agent = training.open_run(run)
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(agent.state)]
+
+
+@pytest.mark.parametrize("algorithm", ["msg", "bc"])
+def test_killed_at_five_random_moments_and_resumed_it_ends_in_the_same_bits(
+    algorithm: str, maze_file: Path, tmp_path: Path
+) -> None:
+    steps = {"msg": 6_000, "bc": 20_000}[algorithm]
+    options = [
+        "--steps", steps, "--log-every", 50, "--eval-every", steps // 4, "--eval-episodes", 2,
+        "--final-episodes", 2, "--checkpoint-minutes", 0.002,
+    ]  # fmt: skip
+    began = time.monotonic()
+    whole = run_chary(*train_command(algorithm, maze_file, tmp_path / "whole", *options))
+    assert whole.returncode == 0, whole.stderr
+    duration = time.monotonic() - began
+
+    dice = random.Random(0)
+    command = train_command(algorithm, maze_file, tmp_path / "cut", *options)
+    kills = 0
+    while kills < 5:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "chary", *command],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "XLA_FLAGS": ""},
+        )
+        time.sleep(dice.uniform(0.2, 0.9) * duration)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+        # Killed before the folder was made, it is simply started again.
+        if (tmp_path / "cut" / "config.json").exists():
+            command = ["resume", str(tmp_path / "cut")]
+    finished = run_chary(*command)
+    assert finished.returncode == 0, finished.stderr
+    assert final_state(tmp_path / "cut") == final_state(tmp_path / "whole")
+    for log in ("metrics", "evals"):
+        texts = [(tmp_path / run / f"{log}.jsonl").read_text() for run in ("cut", "whole")]
+        assert texts[0] == texts[1]
+    assert len(texts[1].splitlines()) == 4
+
+
+def test_train_eval_runs_and_resume_speak_json(maze_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "x"
+    options = ["--steps", 40, "--final-episodes", 3, "--json"]
+    trained = run_chary(*train_command("msg", maze_file, run, *options))
+    assert trained.returncode == 0, trained.stderr
+    (row,) = json.loads(trained.stdout)["rows"]
+    assert (row["step"], row["steps"], row["algorithm"]) == (40, 40, "msg")
+
+    evaluated = run_chary("eval", run, "--episodes", 4, "--json")
+    (row,) = json.loads(evaluated.stdout)["rows"]
+    assert len(row["returns"]) == len(row["lengths"]) == 4
+    assert 0.0 <= row["success"] <= 1.0
+
+    (row,) = json.loads(run_chary("runs", tmp_path / "runs", "--json").stdout)["rows"]
+    assert row["run"] == str(run) and row["last"] is not None and row["best"] is not None
+    table = run_chary("runs", tmp_path / "runs")
+    assert "pointmaze" in table.stdout and table.stderr == ""
+
+    more = run_chary("resume", run, "--steps", 60, "--json")
+    assert json.loads(more.stdout)["rows"][0]["step"] == 60, more.stderr
+    diagnostics = np.load(run / "diagnostics" / "60.npz", allow_pickle=False)
+    assert diagnostics["start_values"].shape == (2, 3)
+    assert {"values_data", "values_policy", "values_random", "map_lcb", "paths"} <= set(diagnostics)
+
+
+def test_interrupting_saves_within_seconds_and_can_be_resumed(
+    maze_file: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    command = train_command("bc", maze_file, run, "--steps", 10**7)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "chary", *command], stderr=subprocess.PIPE, text=True
+    )
+    while not (run / "metrics.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - began < 15
+    assert process.returncode == 130
+    assert f"chary resume {run}" in errors and "Traceback" not in errors
+    assert checkpoints.steps(run / "checkpoints")
+
+
+def test_a_disk_without_room_ends_in_one_message_and_loses_nothing(
+    maze_file: Path, tmp_path: Path
+) -> None:
+    """Files may not grow past a limit: the kernel refuses the write, as on a full disk."""
+    run = tmp_path / "run"
+    big = ["--members", 2, "--hidden", 256, 256, "--batch-size", 16, "--warmup-steps", 20]
+    common = ["--dataset", maze_file, "--preset", "none", "--run", run, "--final-episodes", 0]
+    command = ["train", "msg", *common, *big, "--steps", 5]
+    process = subprocess.run(
+        [sys.executable, "-m", "chary", *map(str, command)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        # The compiler's own cache would be refused its files too.
+        env={**os.environ, "XLA_FLAGS": "", "JAX_ENABLE_COMPILATION_CACHE": "false"},
+        check=False,
+    )
+    assert process.returncode == 2, process.stderr
+    assert "could not be written" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert list((run / "checkpoints").iterdir()) == []
+    resumed = run_chary("resume", run)
+    assert resumed.returncode == 0, resumed.stderr
+
+
+def test_data_commands(maze_file: Path, tmp_path: Path) -> None:
+    listed = json.loads(run_chary("data", "list", "--json").stdout)["rows"]
+    assert {row["name"] for row in listed} >= {"pointmaze-umaze", "maze2d-large"}
+    shown: dict[str, Any] = json.loads(run_chary("data", "show", maze_file, "--json").stdout)
+    assert shown["transitions"] == 2_000 and shown["observation_size"] == 4
+    out = tmp_path / "new.npz"
+    done = run_chary(
+        "data", "collect", "pointmaze-medium", "--steps", 300, "--out", out, "--seed", 2, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"][0]["transitions"] == 300
+    assert formats.read(out).name == "pointmaze-medium"
+
+
+def test_help_names_every_setting_with_its_sentence_and_default() -> None:
+    text = run_chary("train", "msg", "--help").stdout
+    for option in ("--members", "--beta", "--alpha", "--targets", "--warmup-steps", "--reward-scale"):
+        assert option in text
+    assert "Pessimism" in text and "default: 64" in text
+    small = run_chary("train", "msg", "--preset", "small", "--help").stdout
+    assert "default: 8)" in small
