@@ -42,8 +42,10 @@ def save(folder: Path, step: int, tree: PyTree) -> None:
     temporary = folder / f"{UNFINISHED}{step}"
     try:
         shutil.rmtree(temporary, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        _orbax_save(temporary / "arrays", _named_leaves(tree))
+        temporary.mkdir(parents=True)
+        leaves = _named_leaves(tree)
+        _reserve(temporary, sum(leaf.nbytes for leaf in leaves.values()))
+        _orbax_save(temporary / "arrays", leaves)
         sums = json.dumps(_sums(temporary), indent=1)
         (temporary / MANIFEST).write_text(sums)
         _flush_to_disk(temporary)
@@ -90,6 +92,14 @@ def prune(folder: Path, keep: set[int]) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
 
 
+def _reserve(folder: Path, size: int) -> None:
+    """Find out that the disk is full before Orbax does, whose threads report it at great length."""
+    probe = folder / "room"
+    with open(probe, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size + 2**20)
+    probe.unlink()
+
+
 def _named_leaves(tree: PyTree) -> dict[str, jax.Array]:
     """Leaves by their place in the tree, so that what is stored does not depend on Python types."""
     pairs, _ = jax.tree_util.tree_flatten_with_path(tree)
@@ -114,7 +124,7 @@ def _checkpointer():
     import orbax.checkpoint
 
     # Orbax reports its progress at a level meant for clusters of machines.
-    logging.getLogger("absl").setLevel(logging.ERROR)
+    logging.getLogger("absl").setLevel(logging.CRITICAL)
     return orbax.checkpoint.StandardCheckpointer()
 
 
@@ -138,5 +148,6 @@ def _flush_to_disk(folder: Path) -> None:
 
 
 def _short(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
+    known = isinstance(error, OSError) and error.strerror
+    text = known or str(error).strip() or type(error).__name__
     return text.splitlines()[0][:160]

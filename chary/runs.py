@@ -43,20 +43,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: Record) -> "RunFolder":
-        """A new run in a folder that is new or empty."""
-        try:
-            if path.exists() and not path.is_dir():
-                raise CharyError(f"{path}: is a file; a run needs a folder of its own.")
-            if path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
-                raise CharyError(
-                    f"{path}: holds other files but no run (no config.json). Choose another --run."
-                )
-            path.mkdir(parents=True, exist_ok=True)
-            folder = cls(path, config)
-            with folder.locked():  # a folder that another process holds is left as it is
-                folder.write_config(config)
-        except OSError as error:
-            raise CharyError(f"{path}: cannot be made: {error.strerror or error}.") from error
+        """A new run in a folder that has been claimed."""
+        folder = cls(path, config)
+        folder.write_config(config)
         return folder
 
     @classmethod
@@ -77,23 +66,6 @@ class RunFolder:
     def write_config(self, config: Record) -> None:
         self.config = config
         _write_whole(self.path / "config.json", json.dumps(config, indent=2) + "\n")
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder for one process; the lock dies with the process that holds it."""
-        import filelock
-
-        lock = filelock.FileLock(self.path / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            raise CharyError(
-                f"{self.path}: in use by another process. Wait for it, stop it, or choose another --run."
-            ) from None
-        try:
-            yield
-        finally:
-            lock.release()
 
     def append(self, log: str, record: Record) -> None:
         """Add one line to a log, in a single write."""
@@ -200,6 +172,34 @@ class RunFolder:
         """The newest evaluation."""
         evals = self.read("evals")
         return evals[-1] if evals else None
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[None]:
+    """Hold a run's folder for one process, made if need be; the lock dies with the process."""
+    import filelock
+
+    try:
+        if path.exists() and not path.is_dir():
+            raise CharyError(f"{path}: is a file; a run needs a folder of its own.")
+        path.mkdir(parents=True, exist_ok=True)
+        foreign = any(entry.name != ".lock" for entry in path.iterdir())
+        if foreign and not RunFolder.exists(path):
+            raise CharyError(
+                f"{path}: holds other files but no run (no config.json). Choose another --run."
+            )
+        lock = filelock.FileLock(path / ".lock")
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise CharyError(
+            f"{path}: in use by another process. Wait for it, stop it, or choose another --run."
+        ) from None
+    except OSError as error:
+        raise CharyError(f"{path}: cannot be used: {error.strerror or error}.") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def headline(evaluation: Record) -> float:

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from chary.data.scaling import RewardTransform, Scaling
 from chary.envs import find_task
 from chary.errors import CharyError, unknown_name
 from chary.machine import layout, versions
-from chary.runs import RunFolder
+from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
 from chary.version import __version__
 
@@ -69,7 +70,7 @@ def start(
         dataset = data.load(dataset)
     named = NAMED.get(dataset.name)
     recommended = named.reward if named else RewardTransform()
-    run = settings.replace(
+    run = replace(
         run,
         run=run.run or Path("runs") / f"{algorithm}-{dataset.name}-{run.seed}",
         reward_scale=recommended.scale if run.reward_scale is None else run.reward_scale,
@@ -101,31 +102,29 @@ def start(
         "versions": versions(),
         "command": shlex.join(["chary", *sys.argv[1:]]),
     }
-    if RunFolder.exists(run.run):
-        there = RunFolder.open(run.run)
-        differences = _differences(there.config, record)
-        if go_on and not differences:
-            return resume(run.run, dataset=dataset)
-        raise CharyError(_already_there(there, differences))
-    folder = RunFolder.create(run.run, record)
-    with folder.locked():
-        return _train(plan, folder, None, 0)
+    with claimed(run.run):
+        if not RunFolder.exists(run.run):
+            return _train(plan, RunFolder.create(run.run, record), None, 0)
+        folder = RunFolder.open(run.run)
+        differences = _differences(folder.config, record)
+        if differences or not go_on:
+            raise CharyError(_already_there(folder, differences))
+        return _go_on(folder, plan)
 
 
 def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None) -> Agent:
     """Go on with a run from its newest sound checkpoint, to the same bits as if never interrupted.
 
-    `dataset` is needed only where the run was started with one from memory; `steps` lengthens the run.
+    `dataset` is needed only where the run was started with one from memory; `steps` lengthens the
+    run.
     """
     folder = RunFolder.open(Path(run))
-    with folder.locked():
+    with claimed(folder.path):
         algorithm, config, run_config = _settings_of(folder)
-        if steps is not None:
-            if steps < run_config.steps:
-                raise CharyError(
-                    f"{run}: already meant to run {run_config.steps} steps; --steps must be more."
-                )
-            run_config = settings.replace(run_config, steps=steps)
+        if steps is not None and steps < run_config.steps:
+            raise CharyError(
+                f"{run}: already meant to run {run_config.steps} steps; --steps must not be less."
+            )
         dataset = dataset or data.load(run_config.dataset)
         if dataset.fingerprint != folder.config["dataset"]["fingerprint"]:
             raise CharyError(
@@ -133,17 +132,22 @@ def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None
                 f"(fingerprint {dataset.fingerprint[:12]}, not "
                 f"{folder.config['dataset']['fingerprint'][:12]})."
             )
-        plan = _plan(algorithm, config, run_config, dataset)
-        _warn_of_changes(folder)
-        carry, step = None, 0
-        if folder.checkpoint_steps():
-            step, carry, damage = folder.restore(plan.initial_carry())
-            for line in damage:
-                warnings.warn(f"{line} Going on from step {step}.", stacklevel=2)
-        folder.cut_back(step)
         if steps is not None:
+            run_config = replace(run_config, steps=steps)
             folder.write_config({**folder.config, "run": settings.to_json(run_config)})
-        return _train(plan, folder, carry, step)
+        return _go_on(folder, _plan(algorithm, config, run_config, dataset))
+
+
+def _go_on(folder: RunFolder, plan: loop.Plan) -> Agent:
+    """Train on from the newest sound checkpoint."""
+    _warn_of_changes(folder)
+    carry, step = None, 0
+    if folder.checkpoint_steps():
+        step, carry, damage = folder.restore(plan.initial_carry())
+        for line in damage:
+            warnings.warn(f"{line} Going on from step {step}.", stacklevel=3)
+    folder.cut_back(step)
+    return _train(plan, folder, carry, step)
 
 
 def open_run(run: str | Path, *, which: str = "last") -> Agent:

@@ -14,7 +14,7 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CHARY_CACHE", str(tmp_path / "cache"))
     small = replace(named.NAMED["pointmaze-umaze"], transitions=3_000)
     monkeypatch.setitem(named.NAMED, "pointmaze-umaze", small)
-    monkeypatch.setattr(demo, "MSG_STEPS", 20)
+    monkeypatch.setattr(demo, "MSG_STEPS", 520)  # just past the warm-up
     monkeypatch.setattr(demo, "EPISODES", 3)
     monkeypatch.setattr(demo, "BC_SETTINGS", {**demo.BC_SETTINGS, "steps": 20, "log_every": 5})
 

@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_chunks_of_any_length_give_the_same_bits(algorithm: str, dataset: Datase
     ends = []
     for cuts in ([0, 20], [0, 1, 2, 13, 20], list(range(21))):
         carry = plan.initial_carry()
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, stop in pairwise(cuts):
             carry = chunk(carry, plan.transitions, start, stop, keys(0)[1])
         ends.append(bits(carry))
     assert ends[0] == ends[1] == ends[2]

@@ -46,7 +46,9 @@ def test_every_member_and_head_is_a_network_of_its_own() -> None:
                 together[member, head], network(pairs)[:, 0], rtol=1e-5, atol=1e-6
             )
     assert len(np.unique(np.asarray(together[:, :, 0]))) == 6
-    np.testing.assert_array_equal(ensemble.values(params, observations, actions), together.min(axis=1))
+    np.testing.assert_array_equal(
+        ensemble.values(params, observations, actions), together.min(axis=1)
+    )
 
 
 def test_inputs_may_be_shared_or_each_members_own() -> None:

@@ -12,7 +12,7 @@ import chary
 from chary import checkpoints
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.runs import RunFolder, jsonable
+from chary.runs import RunFolder, claimed, jsonable
 from tests.test_loop import QUICK, bits
 
 CONFIG: dict[str, Any] = {"algorithm": "bc", "run": {}, "settings": {}}
@@ -20,6 +20,11 @@ CONFIG: dict[str, Any] = {"algorithm": "bc", "run": {}, "settings": {}}
 
 def tree(value: float) -> dict[str, Any]:
     return {"weights": [jnp.full((50, 40), value), jnp.arange(3)], "step": jnp.int32(7)}
+
+
+def new_folder(parent: Path) -> RunFolder:
+    with claimed(parent / "run"):
+        return RunFolder.create(parent / "run", CONFIG)
 
 
 def largest_file(folder: Path) -> Path:
@@ -69,7 +74,7 @@ def test_a_save_that_fails_leaves_nothing_behind(
 ) -> None:
     checkpoints.save(tmp_path, 1, tree(0.0))
 
-    def full(path: Path, leaves: Any) -> None:
+    def full(path: Path, _: Any) -> None:
         path.mkdir(parents=True)
         (path / "half").write_text("half")
         raise OSError(28, "No space left on device")
@@ -89,7 +94,7 @@ def test_pruning_keeps_what_is_asked_and_clears_leftovers(tmp_path: Path) -> Non
 
 
 def test_the_newest_few_and_the_best_checkpoints_stay(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path / "run", CONFIG)
+    folder = new_folder(tmp_path)
     for step, score in ((1, 10.0), (2, 90.0), (3, 20.0), (4, 30.0), (5, 40.0)):
         folder.append("evals", {"step": step, "score": score})
         folder.save_checkpoint(step, tree(score))
@@ -100,7 +105,7 @@ def test_the_newest_few_and_the_best_checkpoints_stay(tmp_path: Path) -> None:
 
 
 def test_of_equal_scores_the_later_is_best(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path / "run", CONFIG)
+    folder = new_folder(tmp_path)
     for step in (1, 2):
         folder.append("evals", {"step": step, "score": 50.0})
     best = folder.best()
@@ -130,7 +135,7 @@ def test_without_any_sound_checkpoint_the_error_says_so(dataset: Dataset, tmp_pa
 
 
 def test_a_line_torn_by_a_crash_is_passed_over_and_cut(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path / "run", CONFIG)
+    folder = new_folder(tmp_path)
     for step in (10, 20, 30):
         folder.append("metrics", {"step": step, "x": 0.1 + step})
     with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
@@ -142,7 +147,7 @@ def test_a_line_torn_by_a_crash_is_passed_over_and_cut(tmp_path: Path) -> None:
 
 
 def test_cutting_also_removes_later_diagnostics(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path / "run", CONFIG)
+    folder = new_folder(tmp_path)
     for step in (10, 20):
         folder.save_diagnostics(step, {"x": np.arange(3)})
     folder.cut_back(10)
@@ -150,18 +155,17 @@ def test_cutting_also_removes_later_diagnostics(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_held_by_one_user_at_a_time(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path / "run", CONFIG)
-    other = RunFolder.open(tmp_path / "run")
-    with folder.locked(), pytest.raises(CharyError, match="in use"), other.locked():
+    run = tmp_path / "run"
+    with claimed(run), pytest.raises(CharyError, match="in use"), claimed(run):
         pass
-    with other.locked():
+    with claimed(run):
         pass
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(CharyError, match="other files"):
-        RunFolder.create(tmp_path, CONFIG)
+    with pytest.raises(CharyError, match="other files"), claimed(tmp_path):
+        pass
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
 

@@ -5,7 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chary.targets import TARGETS, independent, independent_double, lower_confidence_bound, mean_and_std
+from chary.targets import (
+    TARGETS,
+    independent,
+    independent_double,
+    lower_confidence_bound,
+    mean_and_std,
+)
 
 
 def test_the_bound_is_mean_plus_beta_times_population_std() -> None:

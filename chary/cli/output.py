@@ -31,7 +31,9 @@ def show(
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(key)) for key in columns))
-    Console().print(table)
+    # A pipe has no width of its own; a narrow guess would fold every cell.
+    console = Console()
+    console.print(table, width=None if console.is_terminal else 160)
 
 
 def _cell(value: Any) -> str:

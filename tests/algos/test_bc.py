@@ -19,6 +19,7 @@ def test_cloning_recovers_a_function_of_the_observation() -> None:
     assert algorithm.validate is not None
     before = algorithm.validate(state, batch)
     update = jax.jit(algorithm.update)
+    state, metrics = update(state, batch, jax.random.key(0))
     for step in range(300):
         state, metrics = update(state, batch, jax.random.key(step))
     assert algorithm.validate(state, batch) > before + 1.0

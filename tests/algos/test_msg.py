@@ -214,7 +214,6 @@ def test_two_updates_equal_a_plain_numpy_computation(targets: str) -> None:
         log_temperature = float(log_t)
         target = [slow + 0.005 * (new - slow) for slow, new in zip(target, critics, strict=True)]
 
-    close = {"rtol": 1e-5, "atol": 1e-5}
     for mine, theirs in (
         (state.critics.online, critics),
         (state.critics.target, target),
@@ -225,7 +224,7 @@ def test_two_updates_equal_a_plain_numpy_computation(targets: str) -> None:
         (state.policy_optimiser.mu, [m for m, _ in moments["policy"]]),
     ):
         for a, b in zip(doubles(mine), theirs, strict=True):
-            np.testing.assert_allclose(a, b, **close)
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
 # ---- independence ------------------------------------------------------------------------------------
@@ -383,6 +382,7 @@ def test_the_regulariser_pulls_policy_actions_below_data_actions() -> None:
     _, algorithm, state = setup(alpha=100.0, critic_learning_rate=1e-2)
     batch = make_batch(size=30)
     _, before = algorithm.update(state, batch, jax.random.key(0))
+    metrics = before
     for step in range(20):
         state, metrics = algorithm.update(state, batch, jax.random.key(step))
     assert metrics["critic/regulariser"] < before["critic/regulariser"]

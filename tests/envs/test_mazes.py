@@ -68,7 +68,7 @@ def test_speed_is_limited_as_in_gymnasium_robotics() -> None:
             action = np.array([1.0, -1.0], np.float32)
             observation = mine.step(action)[0]
             np.testing.assert_allclose(observation, theirs.step(action)[0], atol=1e-5)
-            assert np.abs(observation[2:]).max() < 5.2
+            assert np.abs(observation[2:]).max() < 5.3  # limited before the push
 
 
 @pytest.mark.parametrize("name", MAZES)
