@@ -53,6 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as with `| head`
         sys.stderr.close()
         return 141
+    except OSError as error:  # no room, no permission, a name too long: the user's to mend
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"chary: error: {where}{error.strerror or error}.", file=sys.stderr)
+        return 2
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

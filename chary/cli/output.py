@@ -1,6 +1,7 @@
 """Results on standard output: a table for people, or one JSON object for programs."""
 
 import json
+import sys
 from typing import Annotated, Any
 
 import tyro
@@ -32,8 +33,7 @@ def show(
     for row in rows:
         table.add_row(*(_cell(row.get(key)) for key in columns))
     # A pipe has no width of its own; a narrow guess would fold every cell.
-    console = Console()
-    console.print(table, width=None if console.is_terminal else 160)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def _cell(value: Any) -> str:

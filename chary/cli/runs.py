@@ -1,5 +1,6 @@
 """`chary runs`: what there is, and how well it did."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +30,13 @@ def main(arguments: list[str]) -> int:
         if not folder.is_dir():
             raise CharyError(f"{folder}: no such folder. Name the one that holds your runs.")
         found = sorted(config.parent for config in folder.rglob("config.json"))
-        show_runs([RunFolder.open(path) for path in found], as_json=json)
+        folders: list[RunFolder] = []
+        for path in found:
+            try:
+                folders.append(RunFolder.open(path))
+            except CharyError as error:  # other programs have files of that name too
+                warnings.warn(f"{error} Passed over.", stacklevel=1)
+        show_runs(folders, as_json=json)
 
     tyro.cli(runs, args=arguments, prog="chary runs")
     return 0

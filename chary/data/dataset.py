@@ -147,7 +147,9 @@ class Dataset:
         columns = {column: getattr(self, column)[keep] for column in COLUMNS}
         for array in columns.values():
             array.setflags(write=False)
-        return replace(self, **columns)
+        # A fingerprint of the whole is not that of a part.
+        kept = {key: text for key, text in self.metadata.items() if key != "fingerprint"}
+        return replace(self, **columns, metadata=kept)
 
     def transitions(self, scaling: "Scaling") -> "Batch":
         """All transitions as one batch on the device, scaled for learning."""

@@ -144,8 +144,6 @@ class PointMaze(gymnasium.Env[np.ndarray, np.ndarray]):
             speed = self.velocity[axis]
             if abs(speed) > MAXIMUM_SPEED:
                 self.velocity[axis] = MAXIMUM_SPEED if speed > 0 else -MAXIMUM_SPEED
-        # PointMaze recomputes forces after limiting the speed; the solver's warm start depends on it.
-        self._mujoco.mj_forward(self.model, self.data)
         self.data.ctrl[:] = [min(max(float(push), -1.0), 1.0) for push in action]
         self._mujoco.mj_step(self.model, self.data)
         self.elapsed += 1

@@ -139,7 +139,16 @@ def test_a_disk_without_room_ends_in_one_message_and_loses_nothing(
     common = ["--dataset", maze_file, "--preset", "none", "--run", run, "--final-episodes", 0]
     command = ["train", "msg", *common, *big, "--steps", 30]
     process = subprocess.run(
-        ["sh", "-c", 'ulimit -f 400; exec "$@"', "sh", sys.executable, "-m", "chary", *map(str, command)],
+        [
+            "sh",
+            "-c",
+            'ulimit -f 400; exec "$@"',
+            "sh",
+            sys.executable,
+            "-m",
+            "chary",
+            *map(str, command),
+        ],
         capture_output=True,
         text=True,
         timeout=120,

@@ -4,7 +4,6 @@ A writer never leaves a half-written file: it writes beside the destination and 
 """
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,18 +65,12 @@ def write(dataset: Dataset, path: Path) -> None:
     target = format_of(path)
     arrays = {column: getattr(dataset, column) for column in (*COLUMNS, *BOUNDS)}
     attributes = {**dataset.metadata, "name": dataset.name}
+    temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(
-            prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent
-        )
-        os.close(handle)
-    except OSError as error:
-        raise CharyError(f"{path}: cannot be written: {error.strerror or error}.") from error
-    try:
-        target.write(Path(temporary), arrays, attributes)
+        target.write(temporary, arrays, attributes)
         os.replace(temporary, path)
     except OSError as error:
         raise CharyError(f"{path}: cannot be written: {error.strerror or error}.") from error
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

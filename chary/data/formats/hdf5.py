@@ -37,5 +37,6 @@ def write(path: Path, arrays: dict[str, np.ndarray], attributes: dict[str, Any])
 
     with h5py.File(path, "w") as file:
         for key, array in arrays.items():
-            file.create_dataset(key, data=array, compression="gzip" if array.ndim else None)
+            # The checksum makes a damaged file an error instead of other data.
+            file.create_dataset(key, data=array, compression="gzip", fletcher32=True)
         file.attrs.update({key: np.bytes_(str(v).encode()) for key, v in attributes.items()})
