@@ -20,7 +20,13 @@ DATASET = "pointmaze-umaze"
 EPISODES = 50
 MSG_STEPS = 6_000
 # Behavioural cloning runs until the likelihood of held-out episodes stops rising.
-BC_SETTINGS = {"steps": 20_000, "validation": 0.1, "patience": 8, "log_every": 250, "eval_every": 0}
+BC_SETTINGS = {
+    "steps": 60_000,
+    "validation": 0.1,
+    "patience": 10,
+    "log_every": 500,
+    "eval_every": 0,
+}
 # The table has its own evaluation at the end, so training needs none.
 QUIET = {"final_episodes": 0}
 

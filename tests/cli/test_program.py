@@ -137,7 +137,7 @@ def test_a_disk_without_room_ends_in_one_message_and_loses_nothing(
     run = tmp_path / "run"
     big = ["--members", 2, "--hidden", 256, 256, "--batch-size", 16, "--warmup-steps", 20]
     common = ["--dataset", maze_file, "--preset", "none", "--run", run, "--final-episodes", 0]
-    command = ["train", "msg", *common, *big, "--steps", 30]
+    words = [str(word) for word in ("train", "msg", *common, *big, "--steps", 30)]
     process = subprocess.run(
         [
             "sh",
@@ -147,7 +147,7 @@ def test_a_disk_without_room_ends_in_one_message_and_loses_nothing(
             sys.executable,
             "-m",
             "chary",
-            *map(str, command),
+            *words,
         ],
         capture_output=True,
         text=True,

@@ -1,7 +1,8 @@
 """Maze data from a controller that pushes the ball from waypoint to waypoint, with noise.
 
-It runs between uniformly random cells, so almost no episode leads from the evaluation's start to its
-goal: a policy must be stitched from pieces. Rewards are those of the evaluation's goal.
+It runs between uniformly random cells and often changes its mind on the way, so almost no episode leads
+from the evaluation's start to its goal: a policy must be stitched from pieces. Rewards are those of the
+evaluation's goal.
 """
 
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chary.data.collect import run_jobs
-from chary.data.dataset import Dataset
+from chary.data.dataset import COLUMNS, Dataset
 from chary.envs.mazes import MAZES, Cell, Maze, PointMaze
 
 # The controller of D4RL's maze2d: proportional and derivative gains, and noise on the action.
@@ -17,7 +18,10 @@ POSITION_GAIN = 10.0
 VELOCITY_GAIN = -1.0
 ACTION_NOISE = 0.5
 ARRIVED = 0.3
-"""Distance from a waypoint at which the controller heads for the next."""
+"""Distance from a waypoint at which the controller may head for the next."""
+RECONSIDER = 0.5
+"""In a reach task, the chance at every waypoint of heading for another cell instead. The direction of
+travel then says little about the way to the goal, and following the crowd leads nowhere."""
 BLOCK = 10_000
 """Transitions a job: fixed, so that the data does not depend on the number of cores."""
 
@@ -45,37 +49,27 @@ def collect_block(job: Job) -> dict[str, np.ndarray]:
     environment = PointMaze(maze)
     rng = np.random.default_rng([job.seed, job.block])
     environment.reset(seed=int(rng.integers(2**31)))
-    rows: dict[str, list[np.ndarray | float | bool]] = {
-        key: []
-        for key in (
-            "observations",
-            "actions",
-            "rewards",
-            "next_observations",
-            "terminals",
-            "timeouts",
-        )
-    }
+    rows: dict[str, list[np.ndarray | float | bool]] = {column: [] for column in COLUMNS}
     observation, target = _new_episode(environment, maze, rng)
-    towards = maze.next_cells(target)
+    waypoint = maze.cell(observation)
     while len(rows["rewards"]) < job.transitions:
-        action = _push(maze, towards, observation, rng)
-        following, reward, terminated, truncated, _ = environment.step(action)
-        arrived = _distance(following, maze.centre(target)) < ARRIVED
-        if maze.task == "stay":  # one unbroken run: a new target, and on
-            truncated = False
-            if arrived:
-                target = _random_cell(maze, rng, other_than=target)
-                towards = maze.next_cells(target)
-        else:
-            truncated = not terminated and (truncated or arrived)
+        if np.linalg.norm(observation[:2] - maze.centre(waypoint)) < ARRIVED:
+            if waypoint == target or (maze.task == "reach" and rng.random() < RECONSIDER):
+                target = _random_cell(maze, rng, other_than=waypoint)
+            waypoint = maze.next_cells(target)[waypoint]
+        action = _push(maze, waypoint, observation, rng)
+        following, reward, terminated, _, _ = environment.step(action)
+        # A third of the time that evaluation allows: too short to show the whole way. A stay task is
+        # one unbroken run.
+        long = 3 * environment.elapsed >= maze.horizon
+        truncated = maze.task == "reach" and long and not terminated
         row = (observation, action, reward, following, terminated, truncated)
         for column, value in zip(rows.values(), row, strict=True):
             column.append(value)
         observation = following
         if terminated or truncated:
             observation, target = _new_episode(environment, maze, rng)
-            towards = maze.next_cells(target)
+            waypoint = maze.cell(observation)
     columns = {key: np.asarray(values) for key, values in rows.items()}
     columns["timeouts"][-1] = not columns["terminals"][-1]
     return columns
@@ -96,16 +90,10 @@ def _random_cell(maze: Maze, rng: np.random.Generator, *, other_than: Cell | Non
 
 
 def _push(
-    maze: Maze, towards: dict[Cell, Cell], observation: np.ndarray, rng: np.random.Generator
+    maze: Maze, waypoint: Cell, observation: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Proportional-derivative control towards the next cell on the shortest way, plus noise."""
+    """Proportional-derivative control towards the waypoint, plus noise."""
     position, velocity = observation[:2], observation[2:]
-    here = maze.cell(position)
-    waypoint = maze.centre(towards[here])
-    push = POSITION_GAIN * (waypoint - position) + VELOCITY_GAIN * velocity
+    push = POSITION_GAIN * (maze.centre(waypoint) - position) + VELOCITY_GAIN * velocity
     push += ACTION_NOISE * rng.standard_normal(2)
     return np.clip(push, -1.0, 1.0).astype(np.float32)
-
-
-def _distance(observation: np.ndarray, point: np.ndarray) -> float:
-    return float(np.hypot(observation[0] - point[0], observation[1] - point[1]))
