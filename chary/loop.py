@@ -143,7 +143,7 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
     ):
         display.scores(folder.last(), folder.best())
         _evaluate_if_due(plan, folder, carry, step, display, events, stop_asked)
-        while step < run.steps and not ended_early(folder, run):
+        while not is_over(step, folder, run):
             stop = min(step + length, _next_boundary(step, run))
             began = time.monotonic()
             carry = jax.block_until_ready(chunk(carry, plan.transitions, step, stop, step_key))
@@ -172,7 +172,8 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
                 events.metrics(step, record)
             due = time.monotonic() - saved_at > 60.0 * run.checkpoint_minutes
             stopping = stop_asked()  # looked at once: it may change while we save
-            if due or best_so_far or stopping or _evaluation_at(step, run) or step == run.steps:
+            over = is_over(step, folder, run)
+            if due or best_so_far or stopping or over or _evaluation_at(step, run):
                 folder.save_checkpoint(step, carry)
                 saved_at = time.monotonic()
             if stopping:
@@ -181,14 +182,13 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
     return carry
 
 
-def ended_early(folder: RunFolder, run: RunConfig) -> bool:
-    """Whether validation has not improved for as long as the run is patient."""
-    if not run.patience:
-        return False
+def is_over(step: int, folder: RunFolder, run: RunConfig) -> bool:
+    """At the last step, or when validation has not improved for as long as the run is patient."""
+    if step >= run.steps or not run.patience:
+        return step >= run.steps
     scores = [m["validation"] for m in folder.read("metrics") if m.get("validation") is not None]
-    return len(scores) > run.patience and max(scores[: -run.patience]) >= max(
-        scores[-run.patience :]
-    )
+    recent = scores[-run.patience :]
+    return len(scores) > run.patience and max(scores[: -run.patience]) >= max(recent)
 
 
 def _next_boundary(step: int, run: RunConfig) -> int:
@@ -198,9 +198,8 @@ def _next_boundary(step: int, run: RunConfig) -> int:
 
 
 def _evaluation_at(step: int, run: RunConfig) -> bool:
-    if not run.final_episodes or step == 0:
-        return False
-    return step == run.steps or (run.eval_every > 0 and step % run.eval_every == 0)
+    """Whether an evaluation on the way falls on this step."""
+    return run.final_episodes > 0 and run.eval_every > 0 and step > 0 and step % run.eval_every == 0
 
 
 def _evaluate_if_due(
@@ -213,11 +212,11 @@ def _evaluate_if_due(
     stop_asked: Callable[[], bool],
 ) -> None:
     """Evaluate at this step, unless that was done before the run was interrupted."""
-    if plan.task is None or not _evaluation_at(step, plan.run):
+    final = plan.run.final_episodes > 0 and is_over(step, folder, plan.run)
+    if plan.task is None or not (final or _evaluation_at(step, plan.run)):
         return
     if any(record["step"] == step for record in folder.read("evals")):
         return
-    final = step == plan.run.steps
     episodes = plan.run.final_episodes if final else plan.run.eval_episodes
     agent = plan.agent(carry.state)
     try:

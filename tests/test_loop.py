@@ -144,6 +144,12 @@ def test_validation_ends_the_run_when_it_stops_improving(tmp_path: Path) -> None
     assert best is not None and best["validation"] == max(scores)
     assert best["step"] in folder.checkpoint_steps()
     chary.open_run(tmp_path / "run", which="best")
+    assert loop.is_over(
+        len(scores) * 10, folder, RunConfig(steps=5_000, validation=0.3, patience=3)
+    )
+    before = lines(tmp_path / "run", "metrics")
+    chary.resume(tmp_path / "run", dataset=dataset)  # it stays ended
+    assert lines(tmp_path / "run", "metrics") == before
 
 
 def test_values_that_are_no_numbers_stop_the_run_and_are_named(

@@ -124,7 +124,7 @@ def test_reaching_ends_with_reward_one_at_the_goal(name: str) -> None:
     while not (terminated or truncated):
         distance = np.linalg.norm(observation[:2] - maze.centre(maze.goal))
         assert distance > maze.radius - 1e-5
-        action = _push(maze, towards, observation, rng)
+        action = _push(maze, towards[maze.cell(observation)], observation, rng)
         observation, reward, terminated, truncated, info = environment.step(action)
         assert info["success"] == terminated
         rewards.append(reward)
