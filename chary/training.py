@@ -67,7 +67,9 @@ def start(
 ) -> Agent:
     """Begin a run with complete settings, or go on with the same one where that is asked for."""
     if not isinstance(dataset, Dataset):
-        dataset = data.load(dataset)
+        source, dataset = str(dataset), data.load(dataset)
+        if source not in NAMED:  # a file is found again from any working folder
+            run = replace(run, dataset=str(Path(source).expanduser().absolute()))
     named = NAMED.get(dataset.name)
     recommended = named.reward if named else RewardTransform()
     run = replace(
@@ -233,8 +235,8 @@ def _already_there(folder: RunFolder, differences: list[str]) -> str:
     steps = folder.checkpoint_steps()
     have = f"{folder.path}: already holds a run, at step {steps[-1] if steps else 0}"
     if differences:
-        return f"{have}, with other settings ({', '.join(differences)}). Choose another --run."
-    return f"{have}. Go on with `chary resume {folder.path}`, or choose another --run."
+        return f"{have}, with other settings ({', '.join(differences)}). Choose another folder."
+    return f"{have}. Go on with `chary resume {folder.path}`, or choose another folder."
 
 
 def _warn_of_changes(folder: RunFolder) -> None:
