@@ -16,11 +16,14 @@ CARELESS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_pass
 os.environ.update(
     JAX_PLATFORMS="cpu",
     XLA_FLAGS=CARELESS,
-    JAX_COMPILATION_CACHE_DIR=tempfile.mkdtemp(prefix="chary-test-compiled-"),
     JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
     JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
 )
-atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share what the first process made
+    COMPILED = tempfile.mkdtemp(prefix="chary-test-compiled-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED
+    atexit.register(shutil.rmtree, COMPILED, ignore_errors=True)
+
 install_import_hook("chary", "beartype.beartype")
 
 import numpy as np  # noqa: E402

@@ -49,7 +49,7 @@ def final_state(run: Path) -> list[bytes]:
 def test_killed_at_five_random_moments_and_resumed_it_ends_in_the_same_bits(
     algorithm: str, maze_file: Path, tmp_path: Path
 ) -> None:
-    steps = {"msg": 6_000, "bc": 20_000}[algorithm]
+    steps = {"msg": 3_000, "bc": 8_000}[algorithm]
     options = [
         "--steps", steps, "--log-every", 50, "--eval-every", steps // 4, "--eval-episodes", 2,
         "--final-episodes", 2, "--checkpoint-minutes", 0.002,

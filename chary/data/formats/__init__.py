@@ -68,9 +68,10 @@ def write(dataset: Dataset, path: Path) -> None:
     temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        target.write(temporary, arrays, attributes)
-        os.replace(temporary, path)
+        try:
+            target.write(temporary, arrays, attributes)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise CharyError(f"{path}: cannot be written: {error.strerror or error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
