@@ -23,13 +23,17 @@ def show(
     if as_json:
         print(json.dumps(jsonable({**facts, "rows": rows})))
         return
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", header_style="bold")
+    table = Table(
+        title=title or None, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD
+    )
     for key, heading in columns.items():
         numeric = any(isinstance(row.get(key), int | float) for row in rows)
-        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+        justify = "right" if numeric else "left"
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=numeric)
     for row in rows:
         table.add_row(*(_cell(row.get(key)) for key in columns))
     # A pipe has no width of its own; a narrow guess would fold every cell.

@@ -11,10 +11,10 @@ from chary.errors import CharyError
 from chary.runs import RunFolder, headline
 
 COLUMNS = {
-    "run": "run", "algorithm": "algorithm", "dataset": "dataset", "seed": "seed", "step": "step",
-    "steps": "of", "last_success": "last success", "last": "last score", "best": "best score",
-    "best_step": "at step", "steps_per_s": "steps/s",
+    "run": "run", "algorithm": "algo", "dataset": "dataset", "seed": "seed", "step": "step",
+    "last": "last", "best": "best", "steps_per_s": "steps/s",
 }  # fmt: skip
+SCORES = "last and best: normalised score, or return where a task has no references"
 
 
 def main(arguments: list[str]) -> int:
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 def show_runs(folders: list[RunFolder], *, as_json: bool) -> None:
     """One row a run."""
-    show([describe(folder) for folder in folders], COLUMNS, as_json=as_json)
+    show([describe(folder) for folder in folders], COLUMNS, as_json=as_json, title=SCORES)
 
 
 def describe(folder: RunFolder) -> dict[str, Any]:
