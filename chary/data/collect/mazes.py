@@ -1,8 +1,7 @@
 """Maze data from a controller that pushes the ball from waypoint to waypoint, with noise.
 
-It runs between uniformly random cells and often changes its mind on the way, so almost no episode leads
-from the evaluation's start to its goal: a policy must be stitched from pieces. Rewards are those of the
-evaluation's goal.
+It runs between uniformly random cells, so almost no episode leads from the evaluation's start to its
+goal: a policy must be stitched from pieces. Rewards are those of the evaluation's goal.
 """
 
 from typing import NamedTuple
@@ -19,9 +18,9 @@ VELOCITY_GAIN = -1.0
 ACTION_NOISE = 0.5
 ARRIVED = 0.3
 """Distance from a waypoint at which the controller may head for the next."""
-RECONSIDER = 0.5
-"""In a reach task, the chance at every waypoint of heading for another cell instead. The direction of
-travel then says little about the way to the goal, and following the crowd leads nowhere."""
+RECONSIDER = {"pointmaze-umaze": 0.5}
+"""The chance at every waypoint of heading for another cell instead, where it is not 0. The U-maze has no
+junctions: without this, its direction of travel alone would lead a clone to the goal."""
 BLOCK = 10_000
 """Transitions a job: fixed, so that the data does not depend on the number of cores."""
 
@@ -54,7 +53,7 @@ def collect_block(job: Job) -> dict[str, np.ndarray]:
     waypoint = maze.cell(observation)
     while len(rows["rewards"]) < job.transitions:
         if np.linalg.norm(observation[:2] - maze.centre(waypoint)) < ARRIVED:
-            if waypoint == target or (maze.task == "reach" and rng.random() < RECONSIDER):
+            if waypoint == target or rng.random() < RECONSIDER.get(job.name, 0.0):
                 target = _random_cell(maze, rng, other_than=waypoint)
             waypoint = maze.next_cells(target)[waypoint]
         action = _push(maze, waypoint, observation, rng)
