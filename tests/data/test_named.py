@@ -119,7 +119,8 @@ def test_few_episodes_lead_from_the_start_to_the_goal(name: str) -> None:
             last = dataset.next_observations[rows.stop - 1, :2]
             assert np.linalg.norm(last - maze.centre(maze.goal)) <= maze.radius + 1e-5
     assert whole_ways <= 0.05 * len(dataset.episode_ends)
-    assert starts == set(maze.free_cells) - {maze.goal}
+    others = set(maze.free_cells) - {maze.goal}
+    assert starts <= others and len(starts) > 0.8 * len(others)
     # Rewards are 1 exactly at the true ends, and there are some.
     np.testing.assert_array_equal(dataset.rewards, dataset.terminals.astype(np.float32))
     assert dataset.terminals.sum() >= 3
