@@ -119,7 +119,7 @@ def compile_chunk(
 
 
 def compiler_options() -> dict[str, str]:
-    """On CPUs, XLA's newer matrix kernels are a fifth slower than Eigen's at our sizes."""
+    """On CPUs, XLA's newer matrix kernels are slower than Eigen's at our sizes."""
     if jax.default_backend() != "cpu":
         return {}
     return {"xla_cpu_experimental_ynn_fusion_type": ""}
