@@ -83,7 +83,6 @@ class TrainingDisplay:
     def step(self, step: int) -> None:
         """The run has got this far."""
         self._progress.update(self._bar, completed=step, speed=f"{self._speed(step):.0f}/s")
-        self._step = step
 
     def scores(self, last: dict[str, Any] | None, best: dict[str, Any] | None) -> None:
         """The newest and the best evaluation."""

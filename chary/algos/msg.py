@@ -280,7 +280,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         noise = draw_noise(
             config, len(batch.rewards), action_size, shared=ensemble.shares_weights, key=key
         )
-        # The barrier keeps the compiler from drawing the same noise again in every use of it.
+        # The barrier asks the compiler not to draw the same noise again in every use of it.
         return step(state, batch, jax.lax.optimization_barrier(noise))
 
     def act(
