@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.nets import MLP
+from chary.nets import MLP, Dense
 
 MINIMUM_SCALE = 0.01
 # Logged actions are often clipped to exactly -1 or 1, where the density of a tanh-Gaussian is not
@@ -66,7 +66,9 @@ def _log_tanh_slope(raw: Float[Array, "*batch action"]) -> Float[Array, "*batch 
 class Policy(eqx.Module):
     """A network from observations to a tanh-Gaussian over actions."""
 
-    network: MLP
+    trunk: MLP
+    loc: Dense
+    raw_scale: Dense
 
     @classmethod
     def init(
@@ -77,11 +79,18 @@ class Policy(eqx.Module):
         *,
         key: PRNGKeyArray,
     ) -> "Policy":
-        return cls(MLP.init(observation_size, hidden, 2 * action_size, key=key))
+        *before, features = hidden
+        trunk_key, loc_key, scale_key = jax.random.split(key, 3)
+        return cls(
+            MLP.init(observation_size, before, features, key=trunk_key),
+            Dense.init(features, action_size, key=loc_key),
+            Dense.init(features, action_size, key=scale_key),
+        )
 
     def __call__(self, observations: Float[Array, "batch observation"]) -> TanhGaussian:
-        loc, raw_scale = jnp.split(self.network(observations), 2, axis=-1)
-        return TanhGaussian(loc, jax.nn.softplus(raw_scale) + MINIMUM_SCALE)
+        features = jax.nn.relu(self.trunk(observations))
+        scale = jax.nn.softplus(self.raw_scale(features)) + MINIMUM_SCALE
+        return TanhGaussian(self.loc(features), scale)
 
     def act(
         self,

@@ -111,8 +111,8 @@ class Noise(NamedTuple):
 
     next_actions: Float[Array, "member batch action"]
     """Standard normal, for a'_i ~ pi(s')."""
-    regulariser_actions: Float[Array, "member batch action"]
-    """Standard normal, for a_i ~ pi(s) in H_i."""
+    regulariser_actions: Float[Array, "member batch action"] | None
+    """Standard normal, for a_i ~ pi(s) in H_i; none where there is no H."""
     policy_actions: Float[Array, "batch action"]
     """Standard normal, for a ~ pi(s) in the policy's objective: one sample for all members."""
     weights: Float[Array, "member batch"]
@@ -123,19 +123,17 @@ def draw_noise(
     config: MSGConfig, size: int, action_size: int, *, shared: bool, key: PRNGKeyArray
 ) -> Noise:
     """All draws of a step; members that share weights are compared on shared actions."""
-    next_key, regulariser_key, policy_key, weight_key = jax.random.split(key, 4)
+    action_key, weight_key = jax.random.split(key)
+    draws = 1 if shared else config.members
+    # One draw for all purposes: small networks are held up by the number of operations.
+    uses = 2 if config.alpha else 1
+    normal = jax.random.normal(action_key, (uses * draws + 1, size, action_size))
     shape = (config.members, size, action_size)
-
-    def normal(key: PRNGKeyArray) -> Float[Array, "member batch action"]:
-        drawn = jax.random.normal(key, (1 if shared else config.members, size, action_size))
-        return jnp.broadcast_to(drawn, shape)
-
+    regulariser_actions = jnp.broadcast_to(normal[draws:-1], shape) if config.alpha else None
+    weights = jnp.ones(shape[:2])
     if config.random_weights:
         weights = jax.random.uniform(weight_key, shape[:2], maxval=2.0)
-    else:
-        weights = jnp.ones(shape[:2])
-    policy_actions = jax.random.normal(policy_key, shape[1:])
-    return Noise(normal(next_key), normal(regulariser_key), policy_actions, weights)
+    return Noise(jnp.broadcast_to(normal[:draws], shape), regulariser_actions, normal[-1], weights)
 
 
 def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algorithm[MSGState]:
@@ -144,7 +142,6 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     ensemble = ENSEMBLES[config.ensemble](
         EnsembleShape(config.members, targets.heads, observation_size, action_size, config.hidden)
     )
-    regularise = config.alpha != 0.0
 
     def init(key: PRNGKeyArray) -> MSGState:
         policy_key, critic_key = jax.random.split(key)
@@ -173,7 +170,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     ) -> tuple[Float[Array, ""], Metrics]:
         """sum_i L_i + alpha * H_i (Eqs. 3 and 6)."""
         wanted = td_targets(state, batch, noise)
-        if regularise:
+        if noise.regulariser_actions is not None:
             # One pass over dataset actions and policy actions together.
             size = batch.rewards.shape[0]
             policy_actions = state.policy(batch.observations).sample(noise.regulariser_actions)

@@ -40,6 +40,8 @@ def _join(
     observations: Float[Array, "*m batch observation"], actions: Float[Array, "*n batch action"]
 ) -> Float[Array, "*k batch pair"]:
     """Observations beside actions, either of them shared by all members or one for each."""
+    # Without the barrier the compiler computes the actions anew inside the copy, number by number.
+    observations, actions = jax.lax.optimization_barrier((observations, actions))
     leading = jnp.broadcast_shapes(observations.shape[:-1], actions.shape[:-1])
     return jnp.concatenate(
         [

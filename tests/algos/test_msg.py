@@ -70,8 +70,9 @@ class Reference:
         )
 
     def policy(self, policy: list[np.ndarray], states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        outputs = self.network(policy, states)
-        return outputs[:, :ACTION], np.log1p(np.exp(outputs[:, ACTION:])) + 0.01
+        *trunk, loc, loc_bias, scale, scale_bias = policy
+        features = np.maximum(self.network(trunk, states), 0.0)
+        return features @ loc + loc_bias, np.log1p(np.exp(features @ scale + scale_bias)) + 0.01
 
     def critic_loss(
         self,
@@ -261,6 +262,7 @@ def test_permuting_members_with_their_draws_permutes_the_update(
     key = jax.random.key(1)
     straight, _ = algorithm.update(state, make_batch(), key)
     noise = draw_noise(config, SIZE, ACTION, shared=False, key=key)
+    assert noise.regulariser_actions is not None
     shuffled = Noise(
         noise.next_actions[order],
         noise.regulariser_actions[order],
@@ -282,6 +284,7 @@ def test_a_members_gradient_does_not_depend_on_how_many_there_are(
 ) -> None:
     config, many, state = setup(members=3)
     noise = draw_noise(config, SIZE, ACTION, shared=False, key=jax.random.key(1))
+    assert noise.regulariser_actions is not None
     monkeypatch.setattr(msg, "draw_noise", lambda *_, **__: noise)
     together, _ = many.update(state, make_batch(), jax.random.key(1))
     _, one, alone_state = setup(members=1)
