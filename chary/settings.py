@@ -13,6 +13,8 @@ class RunConfig:
 
     dataset: str = ""
     """Name of a dataset (`chary data list`), or a file in D4RL's layout (.hdf5, .npz)."""
+    data_file: Path | None = None
+    """File to read the named dataset from, instead of from where chary keeps it."""
     steps: int = 2_000_000
     """Gradient steps."""
     seed: int = 0
@@ -95,6 +97,7 @@ def from_json(kind: Any, record: dict[str, Any]) -> Any:
     """The config that `to_json` made."""
     known = {f.name for f in fields(kind)}
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
-    if isinstance(values.get("run"), str):
-        values["run"] = Path(str(values["run"]))
+    for path in ("run", "data_file"):
+        if isinstance(values.get(path), str):
+            values[path] = Path(str(values[path]))
     return kind(**values)

@@ -9,8 +9,8 @@ from typing import Any
 
 from chary import algos, data, loop, settings
 from chary.agent import Agent
+from chary.data import sources
 from chary.data.dataset import Dataset
-from chary.data.named import NAMED
 from chary.data.scaling import RewardTransform, Scaling
 from chary.envs import find_task
 from chary.errors import CharyError, unknown_name
@@ -49,7 +49,8 @@ def configure(algorithm: str, preset: str, dataset: str) -> tuple[Any, RunConfig
     """An algorithm's settings and the run's, as a preset has them."""
     entry = algos.entry(algorithm)
     if preset == "auto":
-        preset = NAMED[dataset].preset if dataset in NAMED else "none"
+        named = sources.find(dataset)
+        preset = named.preset if named else "none"
     if preset != "none" and preset not in entry.presets:
         raise unknown_name("preset", preset, ["none", *entry.presets], f"(of {algorithm})")
     changes = entry.presets.get(preset, {})
@@ -67,10 +68,13 @@ def start(
 ) -> Agent:
     """Begin a run with complete settings, or go on with the same one where that is asked for."""
     if not isinstance(dataset, Dataset):
-        source, dataset = str(dataset), data.load(dataset)
-        if source not in NAMED:  # a file is found again from any working folder
+        source, dataset = str(dataset), data.load(dataset, data_file=run.data_file)
+        # Files are found again from any working folder.
+        if run.data_file is not None:
+            run = replace(run, data_file=run.data_file.expanduser().absolute())
+        elif sources.find(source) is None:
             run = replace(run, dataset=str(Path(source).expanduser().absolute()))
-    named = NAMED.get(dataset.name)
+    named = sources.find(dataset.name)
     recommended = named.reward if named else RewardTransform()
     run = replace(
         run,
@@ -127,7 +131,7 @@ def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None
             raise CharyError(
                 f"{run}: already meant to run {run_config.steps} steps; --steps must not be less."
             )
-        dataset = dataset or data.load(run_config.dataset)
+        dataset = dataset or data.load(run_config.dataset, data_file=run_config.data_file)
         if dataset.fingerprint != folder.config["dataset"]["fingerprint"]:
             raise CharyError(
                 f"{run}: the data of '{run_config.dataset}' is not what this run learned from "

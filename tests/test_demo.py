@@ -1,19 +1,17 @@
 """The demonstration and the bench, shortened."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from chary import bench, demo
-from chary.data import named
+from chary.data.sources import collected
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CHARY_CACHE", str(tmp_path / "cache"))
-    small = replace(named.NAMED["pointmaze-umaze"], transitions=3_000)
-    monkeypatch.setitem(named.NAMED, "pointmaze-umaze", small)
+    monkeypatch.setitem(collected.TRANSITIONS, "pointmaze-umaze", 3_000)
     monkeypatch.setattr(demo, "MSG_STEPS", 520)  # just past the warm-up
     monkeypatch.setattr(demo, "EPISODES", 3)
     monkeypatch.setattr(demo, "BC_SETTINGS", {**demo.BC_SETTINGS, "steps": 20, "log_every": 5})

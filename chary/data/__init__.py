@@ -2,18 +2,26 @@
 
 from pathlib import Path
 
-from chary.data import formats
+from chary.data import formats, sources
 from chary.data.dataset import Dataset
 from chary.data.formats import FORMATS
-from chary.data.named import NAMED, load_named
+from chary.data.sources import NAMED
 from chary.errors import CharyError, unknown_name
 
 
-def load(name_or_path: str | Path) -> Dataset:
-    """The dataset of that name (collected on first use, then cached), or in that file."""
+def load(name_or_path: str | Path, *, data_file: str | Path | None = None) -> Dataset:
+    """The dataset of that name, or in that file.
+
+    With `data_file`, the named dataset is read from there instead of from where its source keeps it.
+    """
     text = str(name_or_path)
-    if text in NAMED:
-        return load_named(text)
+    named = sources.find(text)
+    if data_file is not None:
+        if named is None:
+            raise unknown_name("dataset", text, NAMED, "A data file needs the name of a known one.")
+        return named.read(_existing(data_file))
+    if named is not None:
+        return named.fetch()
     try:
         path = Path(text).expanduser()
         exists = path.exists()
@@ -22,3 +30,10 @@ def load(name_or_path: str | Path) -> Dataset:
     if path.suffix.lower() in FORMATS or exists or "/" in text:
         return formats.read(path)
     raise unknown_name("dataset", text, NAMED, f"Or give a file that ends in {', '.join(FORMATS)}.")
+
+
+def _existing(path: str | Path) -> Path:
+    path = Path(path).expanduser()
+    if not path.exists():
+        raise CharyError(f"{path}: no such file. --data-file is the file to read the dataset from.")
+    return path

@@ -1,6 +1,7 @@
 """Tasks by name: how to make the environment, and what its returns are measured against."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -29,25 +30,14 @@ class Task(NamedTuple):
         return 100.0 * (mean_return - low) / (high - low)
 
 
-# D4RL's reference returns of maze2d (random policy, waypoint controller).
-MAZE2D_REFERENCES = {
-    "maze2d-umaze": (23.85, 161.86),
-    "maze2d-medium": (13.13, 277.39),
-    "maze2d-large": (6.7, 273.99),
-}
+# Modules of this package that know tasks, each through its own `find(name)`; imported when asked.
+KINDS = ("mazes",)
 
 
 def find_task(name: str) -> Task | None:
     """The task of that name, if there is a simulator for it."""
-    from chary.envs.mazes import MAZES, PointMaze
-
-    if name not in MAZES:
-        return None
-    maze = MAZES[name]
-    return Task(
-        name,
-        make=lambda: PointMaze(maze),
-        reference_scores=MAZE2D_REFERENCES.get(name, (0.0, 1.0)),
-        has_success=maze.task == "reach",
-        maze=maze,
-    )
+    for kind in KINDS:
+        task = import_module(f"chary.envs.{kind}").find(name)
+        if task is not None:
+            return task
+    return None

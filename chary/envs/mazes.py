@@ -18,6 +18,8 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
+from chary.envs import Task
+
 Cell = tuple[int, int]
 MAXIMUM_SPEED = 5.0
 
@@ -102,6 +104,26 @@ MAZES = {
     "maze2d-medium": Maze(MEDIUM, "stay", (6, 6), None, horizon=600, radius=0.5, start_noise=0.1),
     "maze2d-large": Maze(LARGE, "stay", (7, 9), None, horizon=800, radius=0.5, start_noise=0.1),
 }
+# D4RL's reference returns of maze2d (random policy, waypoint controller).
+REFERENCES = {
+    "maze2d-umaze": (23.85, 161.86),
+    "maze2d-medium": (13.13, 277.39),
+    "maze2d-large": (6.7, 273.99),
+}
+
+
+def find(name: str) -> Task | None:
+    """The maze task of that name."""
+    if name not in MAZES:
+        return None
+    maze = MAZES[name]
+    return Task(
+        name,
+        make=lambda: PointMaze(maze),
+        reference_scores=REFERENCES.get(name, (0.0, 1.0)),
+        has_success=maze.task == "reach",
+        maze=maze,
+    )
 
 
 @dataclass

@@ -1,52 +1,51 @@
-"""Named datasets: what each one is, and the cache they live in once collected."""
+"""Datasets that are collected on first use, and the cache they live in from then on."""
 
 import os
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from chary.data import formats
 from chary.data.collect.mazes import collect_maze
 from chary.data.dataset import Dataset
-from chary.data.scaling import RewardTransform
+from chary.data.sources import SPARSE, UNCHANGED, NamedDataset
 from chary.errors import CharyError
 
 # Part of the cached file's name: raise it when a recipe changes what it collects.
 RECIPE = 1
 
 
-UNCHANGED = RewardTransform()
-
-
-@dataclass(frozen=True)
-class NamedDataset:
-    """A recipe for a dataset, and how it is best learned from."""
-
-    name: str
-    """Also the name of the task that policies are evaluated in."""
-    transitions: int
-    description: str
-    reward: RewardTransform = UNCHANGED
-    """Rewards as learning should see them."""
-    preset: str = "small"
-    """Settings used when none are asked for."""
-
-
 _REACH = "waypoint controller between random cells; reward 1 and end at the far corner"
 _STAY = "waypoint controller that never stops; reward 1 for every step at the goal"
-SPARSE = RewardTransform(scale=4.0, shift=-0.5)
 
-NAMED = {
-    entry.name: entry
-    for entry in (
-        NamedDataset("pointmaze-umaze", 100_000, _REACH, SPARSE),
-        NamedDataset("pointmaze-medium", 200_000, _REACH, SPARSE),
-        NamedDataset("pointmaze-large", 400_000, _REACH, SPARSE),
-        NamedDataset("maze2d-umaze", 1_000_000, _STAY, preset="paper-maze2d"),
-        NamedDataset("maze2d-medium", 2_000_000, _STAY, preset="paper-maze2d"),
-        NamedDataset("maze2d-large", 4_000_000, _STAY, preset="paper-maze2d"),
-    )
+
+TRANSITIONS = {
+    "pointmaze-umaze": 100_000,
+    "pointmaze-medium": 200_000,
+    "pointmaze-large": 400_000,
+    "maze2d-umaze": 1_000_000,
+    "maze2d-medium": 2_000_000,
+    "maze2d-large": 4_000_000,
 }
+
+
+def entries() -> Iterator[NamedDataset]:
+    """Everything that is collected on first use."""
+    for name, transitions in TRANSITIONS.items():
+        reach = name.startswith("pointmaze")
+        yield NamedDataset(
+            name,
+            source="collected",
+            description=_REACH if reach else _STAY,
+            fetch=partial(load_collected, name),
+            read=formats.read,
+            present=lambda name=name: cached_path(name).exists(),
+            transitions=transitions,
+            reward=SPARSE if reach else UNCHANGED,
+            preset="small" if reach else "paper-maze2d",
+        )
 
 
 def cache_folder() -> Path:
@@ -60,7 +59,7 @@ def cached_path(name: str) -> Path:
     return cache_folder() / f"{name}-r{RECIPE}.npz"
 
 
-def load_named(name: str) -> Dataset:
+def load_collected(name: str) -> Dataset:
     """From the cache, or collected now; a damaged cache file is collected again."""
     import filelock
 
@@ -82,12 +81,12 @@ def load_named(name: str) -> Dataset:
             except CharyError as error:
                 problem = str(error)
             warnings.warn(f"{path}: damaged ({problem}); collecting it again.", stacklevel=2)
-        dataset = collect_named(name)
+        dataset = collect(name)
         formats.write(dataset, path)
         return dataset
 
 
-def collect_named(name: str, *, transitions: int | None = None, seed: int = 0) -> Dataset:
+def collect(name: str, *, transitions: int | None = None, seed: int = 0) -> Dataset:
     """Collect now, with every core; the result does not depend on how many there are."""
-    dataset = collect_maze(name, transitions or NAMED[name].transitions, seed=seed)
+    dataset = collect_maze(name, transitions or TRANSITIONS[name], seed=seed)
     return replace(dataset, metadata={**dataset.metadata, "fingerprint": dataset.fingerprint})

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chary.data import load, named
+from chary.data import formats, load
 from chary.data.collect import mazes
 from chary.data.collect.mazes import Job, collect_block, collect_maze
 from chary.data.dataset import COLUMNS, Dataset
-from chary.data.named import NAMED, cached_path, collect_named, load_named
+from chary.data.sources import NAMED, collected
+from chary.data.sources.collected import cached_path, collect, load_collected
 from chary.envs.mazes import MAZES
 from chary.errors import CharyError
 
@@ -26,8 +27,7 @@ def small_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty cache, and a recipe that is done in a moment by one process."""
     use_cores(monkeypatch, 1)
     monkeypatch.setenv("CHARY_CACHE", str(tmp_path))
-    name = "pointmaze-umaze"
-    monkeypatch.setitem(NAMED, name, replace(NAMED[name], transitions=TRANSITIONS))
+    monkeypatch.setitem(collected.TRANSITIONS, "pointmaze-umaze", TRANSITIONS)
     return tmp_path
 
 
@@ -49,11 +49,11 @@ def never(*_: object, **__: object) -> Dataset:
 def test_the_catalogue() -> None:
     kinds = ("pointmaze", "maze2d")
     expected = {f"{kind}-{size}" for kind in kinds for size in ("umaze", "medium", "large")}
-    assert set(NAMED) == expected
-    for name, entry in NAMED.items():
-        assert entry.name == name
+    assert set(collected.TRANSITIONS) == expected
+    for name, transitions in collected.TRANSITIONS.items():
+        entry = NAMED[name]
+        assert entry.name == name and entry.transitions == transitions and entry.description
         assert name in MAZES
-        assert entry.transitions > 0 and entry.description
     # Learning sees -2 and 2 where a reach task pays 0 and 1.
     for name in ("pointmaze-umaze", "pointmaze-medium", "pointmaze-large"):
         scale, shift = NAMED[name].reward
@@ -144,10 +144,10 @@ def test_the_cache_is_written_once_and_used_again(
 ) -> None:
     path = cached_path("pointmaze-umaze")
     assert small_cache in path.parents and not path.exists()
-    first = load_named("pointmaze-umaze")
+    first = load_collected("pointmaze-umaze")
     assert path.is_file() and first.size == TRANSITIONS
     before = path.read_bytes()
-    monkeypatch.setattr(named, "collect_maze", never)
+    monkeypatch.setattr(collected, "collect_maze", never)
     second = load("pointmaze-umaze")
     assert second.fingerprint == first.fingerprint == first.metadata["fingerprint"]
     assert (second.name, second.metadata) == (first.name, first.metadata)
@@ -157,28 +157,30 @@ def test_the_cache_is_written_once_and_used_again(
 @pytest.mark.usefixtures("small_cache", "in_process")
 @pytest.mark.parametrize("place", [0.5, 0.999])
 def test_a_damaged_cache_file_is_collected_again(place: float) -> None:
-    first = load_named("pointmaze-umaze")
+    first = load_collected("pointmaze-umaze")
     path = cached_path("pointmaze-umaze")
     whole = path.read_bytes()
     damaged = bytearray(whole)
     damaged[int(place * len(whole))] ^= 0xFF
     path.write_bytes(damaged)
     with pytest.warns(UserWarning, match="collecting it again") as caught:
-        again = load_named("pointmaze-umaze")
+        again = load_collected("pointmaze-umaze")
     assert len(caught) == 1 and str(path) in str(caught[0].message)
     assert again.fingerprint == first.fingerprint
-    assert load_named("pointmaze-umaze").fingerprint == first.fingerprint  # and no more warnings
+    assert (
+        load_collected("pointmaze-umaze").fingerprint == first.fingerprint
+    )  # and no more warnings
 
 
 @pytest.mark.usefixtures("small_cache", "in_process")
 def test_a_cache_file_with_other_numbers_is_collected_again() -> None:
-    first = load_named("pointmaze-umaze")
+    first = load_collected("pointmaze-umaze")
     rewards = first.rewards.copy()
     rewards[0] += 1
     altered = replace(first, rewards=rewards)
-    named.formats.write(altered, cached_path("pointmaze-umaze"))
+    formats.write(altered, cached_path("pointmaze-umaze"))
     with pytest.warns(UserWarning, match="does not match its fingerprint"):
-        assert load_named("pointmaze-umaze").fingerprint == first.fingerprint
+        assert load_collected("pointmaze-umaze").fingerprint == first.fingerprint
 
 
 def test_a_cache_folder_that_cannot_be_made(
@@ -187,12 +189,12 @@ def test_a_cache_folder_that_cannot_be_made(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CHARY_CACHE", str(tmp_path / "file"))
     with pytest.raises(CharyError, match="Set CHARY_CACHE"):
-        load_named("pointmaze-umaze")
+        load_collected("pointmaze-umaze")
 
 
 @pytest.mark.usefixtures("in_process")
 def test_asking_for_a_number_of_transitions_or_a_seed() -> None:
-    dataset = collect_named("pointmaze-umaze", transitions=50, seed=7)
+    dataset = collect("pointmaze-umaze", transitions=50, seed=7)
     assert dataset.size == 50
     assert dataset.metadata["fingerprint"] == dataset.fingerprint
     assert "seed 7" in dataset.metadata["collected_by"]

@@ -1,0 +1,67 @@
+"""`chary data list | show`: what there is, and what is in it."""
+
+from typing import Annotated, Any
+
+import tyro
+
+from chary.cli.output import JsonFlag, show
+from chary.data import load
+from chary.data.dataset import Dataset
+from chary.data.sources import NAMED
+
+
+def list_(json: JsonFlag = False) -> None:
+    """The named datasets, and whether they are on this machine yet.
+
+    Args:
+        json: Print the table as one JSON object.
+    """
+    rows = [
+        {
+            "name": entry.name,
+            "transitions": entry.transitions,
+            "source": entry.source,
+            "present": entry.present(),
+            "preset": entry.preset,
+            "description": entry.description,
+        }
+        for entry in NAMED.values()
+    ]
+    show(rows, {key: key for key in rows[0]}, as_json=json)
+
+
+def show_(dataset: Annotated[str, tyro.conf.Positional], /, json: JsonFlag = False) -> None:
+    """What is in a dataset: sizes, episodes, returns.
+
+    Args:
+        dataset: A name (collected now if it is not cached) or a file.
+        json: Print it as one JSON object.
+    """
+    facts = describe(load(dataset))
+    rows = [{"what": key, "value": value} for key, value in facts.items()]
+    show(rows, {"what": "", "value": facts["name"]}, as_json=json, **facts)
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """A dataset in numbers."""
+    returns, lengths = dataset.episode_returns, dataset.episode_lengths
+    return {
+        "name": dataset.name,
+        "transitions": dataset.size,
+        "observation_size": dataset.observation_size,
+        "action_size": dataset.action_size,
+        "episodes": len(lengths),
+        "ended_by_the_task": int(dataset.terminals.sum()),
+        "cut_short": int(dataset.timeouts.sum()),
+        "length_mean": float(lengths.mean()),
+        "return_mean": float(returns.mean()),
+        "return_min": float(returns.min()),
+        "return_max": float(returns.max()),
+        "reward_mean": float(dataset.rewards.mean()),
+        "actions_at_a_bound": float(
+            (
+                (dataset.actions <= dataset.action_low) | (dataset.actions >= dataset.action_high)
+            ).mean()
+        ),
+        "fingerprint": dataset.fingerprint,
+    }

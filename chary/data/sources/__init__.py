@@ -1,0 +1,48 @@
+"""Named datasets: one module a source, one registry.
+
+A source knows the names of its datasets, where their files are kept, what is odd about them, and how
+they are best learned from. How a file is laid out is the business of `formats`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from chary.data.dataset import Dataset
+from chary.data.scaling import RewardTransform
+
+UNCHANGED = RewardTransform()
+SPARSE = RewardTransform(scale=4.0, shift=-0.5)
+"""4 (r - 0.5), which turns a reward of 0 or 1 into -2 or 2."""
+
+
+@dataclass(frozen=True)
+class NamedDataset:
+    """A dataset that chary knows by name."""
+
+    name: str
+    """Also the name of the task that policies are evaluated in."""
+    source: str
+    description: str
+    fetch: Callable[[], Dataset]
+    """The dataset from where its source keeps it; where it is not there, an error says how to get it."""
+    read: Callable[[Path], Dataset]
+    """The dataset in a file that the user gives."""
+    present: Callable[[], bool]
+    """Whether it can be fetched without collecting or downloading."""
+    transitions: int | None = None
+    """How many there are, where that is known without the file."""
+    reward: RewardTransform = UNCHANGED
+    """Rewards as learning should see them."""
+    preset: str = "none"
+    """Settings used when none are asked for."""
+
+
+from chary.data.sources import collected
+
+NAMED: dict[str, NamedDataset] = {entry.name: entry for entry in (*collected.entries(),)}
+
+
+def find(name: str) -> NamedDataset | None:
+    """The dataset of that name."""
+    return NAMED.get(name)
