@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format docs bench setup clean
+.PHONY: demo test fuzz check format docs bench setup clean
 
 demo: setup
 	$(BIN)/chary demo
 
 test: setup
 	$(BIN)/python -m pytest
+
+# Ten times the damaged files that the tests try.
+fuzz: setup
+	CHARY_FUZZ_CASES=2000 $(BIN)/python -m pytest -n 0 tests/data/test_fuzz.py
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -61,11 +61,14 @@ def _disagreement(agent: Agent, transitions: Batch) -> dict[str, np.ndarray]:
 
 def maze_maps(agent: Agent, maze: Maze) -> dict[str, np.ndarray]:
     """Mean, spread and bound over positions in the maze, at rest, for the policy's action there."""
-    height, width = len(maze.rows), len(maze.rows[0])
-    x = (np.arange(width * CELL_POINTS) + 0.5) / CELL_POINTS - width / 2
-    y = (np.arange(height * CELL_POINTS) + 0.5) / CELL_POINTS - height / 2
+    left, right, bottom, top = maze.extent
+    spacing = maze.size / CELL_POINTS
+    x, y = (
+        np.arange(low + spacing / 2, high, spacing) for low, high in ((left, right), (bottom, top))
+    )
     positions = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    observations = np.concatenate([positions, np.zeros_like(positions)], axis=1).astype(np.float32)
+    at_rest = np.tile(maze.rest, (len(positions), 1))
+    observations = np.concatenate([positions, at_rest], axis=1).astype(np.float32)
     values = agent.uncertainty(observations, agent.act(observations))
     walls = np.array([maze.rows[i][j] == "#" for i, j in map(maze.cell, positions)])
     shape = (len(y), len(x))

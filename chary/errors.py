@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+LISTED = 20
+"""Names that an error lists in full."""
+
 
 class CharyError(Exception):
     """Bad input or a bad environment: says what is wrong, where, and what to do about it.
@@ -15,5 +18,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str], advice: str = "") -
     """An error for a name that is not in a registry, with the nearest names there are."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=3)
-    hint = f" Did you mean {' or '.join(close)}?" if close else f" There are: {', '.join(known)}."
+    more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
+    listed = f" There are: {', '.join(known[:LISTED])}{more}."
+    hint = f" Did you mean {' or '.join(close)}?" if close else listed
     return CharyError(f"unknown {kind} '{name}'.{hint}{' ' + advice if advice else ''}")

@@ -1,5 +1,6 @@
 """Training from Python: start a run, go on with one, or open what it has learned."""
 
+import re
 import shlex
 import sys
 import warnings
@@ -78,7 +79,7 @@ def start(
     recommended = named.reward if named else RewardTransform()
     run = replace(
         run,
-        run=run.run or Path("runs") / f"{algorithm}-{dataset.name}-{run.seed}",
+        run=run.run or Path("runs") / re.sub(r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"),
         reward_scale=recommended.scale if run.reward_scale is None else run.reward_scale,
         reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
     )

@@ -31,6 +31,8 @@ MSG_PRESETS = {
     # Appendix A: members are pairs of networks.
     "paper-gym": {"targets": "double-q", "alpha": 0.5, "steps": 3_000_000, **PAPER_RUN},
     "paper-maze2d": {"steps": 2_000_000, **PAPER_RUN},
+    # Appendix on RL Unplugged: D4RL's networks, alpha of 0 or 0.5; the steps are Gym's, none are given.
+    "paper-rlu": {"alpha": 0.5, "steps": 3_000_000, **PAPER_RUN},
     # For two cores: small networks, few members, a short warm-up, and a policy that learns faster
     # and ends less random.
     "small": {
@@ -47,6 +49,7 @@ BC_PRESETS = {
     "paper-antmaze": {"steps": 1_000_000, **PAPER_RUN},
     "paper-gym": {"steps": 1_000_000, **PAPER_RUN},
     "paper-maze2d": {"steps": 1_000_000, **PAPER_RUN},
+    "paper-rlu": {"steps": 1_000_000, **PAPER_RUN},
     "small": {"hidden": (64, 64, 64), "learning_rate": 1e-3, "steps": 10_000},
 }
 

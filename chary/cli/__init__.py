@@ -25,7 +25,8 @@ def usage() -> str:
         f"chary {__version__}: offline reinforcement learning that knows where the data ends\n\n"
         f"usage: chary COMMAND [OPTIONS]\n\n{lines}\n\n"
         "`chary COMMAND --help` explains each. Results go to standard output (--json for programs),\n"
-        "progress to standard error. Exit codes: 0 done, 2 something to mend, 130 interrupted."
+        "progress to standard error. Exit codes: 0 done, 1 `data check` found errors,\n"
+        "2 something to mend, 130 interrupted."
     )
 
 

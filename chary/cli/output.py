@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 import tyro
 
-from chary.runs import jsonable
-
 JsonFlag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
@@ -21,6 +19,8 @@ def show(
 ) -> None:
     """Print rows; `columns` maps keys to headings, and JSON keeps every key and the other facts."""
     if as_json:
+        from chary.runs import jsonable  # brings JAX with it, which a table does not wait for
+
         print(json.dumps(jsonable({**facts, "rows": rows})))
         return
     from rich import box

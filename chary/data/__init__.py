@@ -1,5 +1,6 @@
 """From a name or a file to a checked, immutable dataset."""
 
+from glob import has_magic
 from pathlib import Path
 
 from chary.data import formats, sources
@@ -27,6 +28,9 @@ def load(name_or_path: str | Path, *, data_file: str | Path | None = None) -> Da
         exists = path.exists()
     except (OSError, RuntimeError) as error:  # no such home folder, or a name too long
         raise CharyError(f"{text}: no such file ({error}).") from error
+    published = sources.find_by_file(path)
+    if published is not None and exists:
+        return published.read(path)
     if path.suffix.lower() in FORMATS or exists or "/" in text:
         return formats.read(path)
     raise unknown_name("dataset", text, NAMED, f"Or give a file that ends in {', '.join(FORMATS)}.")
@@ -34,6 +38,6 @@ def load(name_or_path: str | Path, *, data_file: str | Path | None = None) -> Da
 
 def _existing(path: str | Path) -> Path:
     path = Path(path).expanduser()
-    if not path.exists():
+    if not path.exists() and not has_magic(str(path)):  # a pattern is its source's to look up
         raise CharyError(f"{path}: no such file. --data-file is the file to read the dataset from.")
     return path

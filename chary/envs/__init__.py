@@ -14,7 +14,8 @@ class Task(NamedTuple):
     """An environment to be evaluated in."""
 
     name: str
-    make: Callable[[], "gymnasium.Env[Any, Any]"]
+    make: Callable[..., "gymnasium.Env[Any, Any]"]
+    """Makes the environment; takes Gymnasium's `render_mode` where it can draw."""
     reference_scores: tuple[float, float] | None = None
     """Returns that count as 0 and as 100 in the normalised score."""
     has_success: bool = False
@@ -31,7 +32,7 @@ class Task(NamedTuple):
 
 
 # Modules of this package that know tasks, each through its own `find(name)`; imported when asked.
-KINDS = ("mazes",)
+KINDS = ("mazes", "antmaze", "locomotion", "control", "minari", "ogbench")
 
 
 def find_task(name: str) -> Task | None:

@@ -32,8 +32,7 @@ def draw_maze(
     }
     columns = len(names) + len(paths)
     figure, axes = plt.subplots(1, columns, figsize=(3.3 * columns, 3.9), layout="constrained")
-    half_width, half_height = len(maze.rows[0]) / 2, len(maze.rows) / 2
-    extent = (-half_width, half_width, -half_height, half_height)
+    extent = maze.extent
     for axis, (key, label) in zip(axes, names.items(), strict=False):
         colours = "magma" if key == "map_std" else "viridis"
         image = axis.imshow(maps[key], origin="lower", extent=extent, cmap=colours)
@@ -46,11 +45,11 @@ def draw_maze(
             axis.plot(*line[-1, :2], "x", color="black", markersize=4, zorder=3)
         axis.set_title(f"{name}: paths from the start", fontsize=10)
     for axis in axes:
-        _walls(axis, maze)
-        axis.plot(*maze.centre(maze.goal), "*", color="crimson", markersize=13, zorder=4)
+        draw_walls(axis, maze)
+        axis.plot(*maze.point(maze.goal), "*", color="crimson", markersize=13, zorder=4)
         if maze.start:
             axis.plot(
-                *maze.centre(maze.start), "o", markerfacecolor="white", markeredgecolor="black",
+                *maze.point(maze.start), "o", markerfacecolor="white", markeredgecolor="black",
                 markersize=7, zorder=4,
             )  # fmt: skip
         axis.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[], aspect="equal")
@@ -62,11 +61,10 @@ def draw_maze(
     plt.close(figure)
 
 
-def _walls(axis, maze: Maze) -> None:
+def draw_walls(axis, maze: Maze) -> None:
+    """The maze's walls, over whatever is drawn."""
     from matplotlib.patches import Rectangle
 
-    for i, row in enumerate(maze.rows):
-        for j, symbol in enumerate(row):
-            if symbol == "#":
-                x, y = maze.centre((i, j))
-                axis.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color="0.25", zorder=3))
+    for cell in maze.wall_cells:
+        corner = maze.centre(cell) - maze.size / 2
+        axis.add_patch(Rectangle(tuple(corner), maze.size, maze.size, color="0.25", zorder=3))

@@ -1,5 +1,6 @@
 """`chary data list | show`: what there is, and what is in it."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -8,6 +9,8 @@ from chary.cli.output import JsonFlag, show
 from chary.data import load
 from chary.data.dataset import Dataset
 from chary.data.sources import NAMED
+from chary.envs import find_task
+from chary.report.dataset import draw_dataset
 
 
 def list_(json: JsonFlag = False) -> None:
@@ -30,14 +33,24 @@ def list_(json: JsonFlag = False) -> None:
     show(rows, {key: key for key in rows[0]}, as_json=json)
 
 
-def show_(dataset: Annotated[str, tyro.conf.Positional], /, json: JsonFlag = False) -> None:
+def show_(
+    dataset: Annotated[str, tyro.conf.Positional],
+    /,
+    figure: Path | None = None,
+    json: JsonFlag = False,
+) -> None:
     """What is in a dataset: sizes, episodes, returns.
 
     Args:
         dataset: A name (collected now if it is not cached) or a file.
+        figure: Draw it too, into this file (.png, .pdf or .svg).
         json: Print it as one JSON object.
     """
-    facts = describe(load(dataset))
+    loaded = load(dataset)
+    if figure is not None:
+        task = find_task(loaded.name)
+        draw_dataset(loaded, figure, maze=task.maze if task else None)
+    facts = describe(loaded)
     rows = [{"what": key, "value": value} for key, value in facts.items()]
     show(rows, {"what": "", "value": facts["name"]}, as_json=json, **facts)
 

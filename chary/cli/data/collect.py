@@ -8,42 +8,108 @@ import tyro
 from chary.cli.data.catalogue import describe
 from chary.cli.output import JsonFlag, show
 from chary.data import formats, load
+from chary.data.collect import antmaze, locomotion
+from chary.data.collect.controllers import MUST_HOLD, Controller, read_controller
+from chary.data.dataset import Dataset
 from chary.data.sources import collected
 from chary.errors import CharyError, unknown_name
+
+NAMES = (*collected.TRANSITIONS, *antmaze.MAZES, *locomotion.NAMES)
+Files = Annotated[
+    tyro.conf.UseAppendAction[tuple[str, ...]],
+    tyro.conf.arg(aliases=("--policy",), metavar="FILE[:SHARE]"),
+]
 
 
 def collect(
     name: Annotated[str, tyro.conf.Positional],
     /,
+    controller: Files = (),
     steps: int | None = None,
     seed: int = 0,
+    noise: float | None = None,
+    deterministic: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     out: Path | None = None,
     json: JsonFlag = False,
 ) -> None:
-    """Collect a named dataset now, on every core.
+    """Collect a dataset now, on every core; interrupted, the same command goes on where it was.
 
     Args:
-        name: One of `chary data list`.
-        steps: Transitions; by default the named dataset's own number.
+        name: pointmaze-*, maze2d-*, antmaze-*, or a robot (hopper, halfcheetah, walker2d, ant), which
+            -random, -medium, -expert, -medium-expert or -mixed may follow.
+        controller: npz file of a trained policy; antmaze needs a goal-reaching ant, robots take one or
+            more, each with its share of the data after a colon.
+        steps: Transitions; by default the dataset's own number.
         seed: Seed of the collection.
-        out: File to write (.hdf5 or .npz); without it the named dataset goes into the cache.
+        noise: Standard deviation of the noise on a controller's actions: 0.2 for antmaze, otherwise 0.
+        deterministic: Take a policy's most typical action instead of sampling.
+        out: File to write (.hdf5 or .npz); without it pointmaze-* and maze2d-* go into the cache.
         json: Print what was collected as one JSON object.
     """
-    if name not in collected.TRANSITIONS:
-        raise unknown_name("dataset", name, collected.TRANSITIONS)
+    if name not in NAMES and locomotion.find(name) is None:
+        raise unknown_name("dataset", name, NAMES)
     if steps is not None and steps < 1:
         raise CharyError(f"--steps is {steps}, but must be at least 1.")
     if seed < 0:
         raise CharyError(f"--seed is {seed}, but must be at least 0.")
-    if out is None:
-        if steps is not None or seed != 0:
-            raise CharyError(
-                "--steps and --seed change the data: say where it should go with --out."
-            )
-        dataset, where = load(name), collected.cached_path(name)
-    else:
+    if noise is not None and not 0 <= noise < float("inf"):
+        raise CharyError(f"--noise is {noise}, but must be 0 or more.")
+    if out is not None:
         formats.format_of(out)  # a wrong ending is noticed before the work
-        dataset, where = collected.collect(name, transitions=steps, seed=seed), out
-        formats.write(dataset, out)
+    if name in collected.TRANSITIONS:
+        if controller or noise is not None or deterministic:
+            raise CharyError(
+                f"{name} has a waypoint controller of its own: --controller, --noise and "
+                "--deterministic are for antmaze and the robots."
+            )
+        dataset, where = _collect_maze(name, steps, seed, out)
+    elif out is None:
+        raise CharyError(f"{name}: say where it should go with --out FILE.hdf5 (or .npz).")
+    else:
+        acting = {"seed": seed, "deterministic": deterministic, "out": out}
+        acting |= {} if noise is None else {"noise": noise}
+        acting |= {} if steps is None else {"transitions": steps}
+        policies, shares = _read_policies(controller)
+        if name in antmaze.MAZES:
+            if len(policies) != 1:
+                raise CharyError(
+                    f"{name}: needs one goal-reaching ant, but {len(policies)} given: --controller "
+                    f"FILE, which takes {antmaze.OBSERVATION_SIZE} numbers (the ant's positions but for "
+                    f"x and y, its velocities, the vector to the waypoint) and gives 8. {MUST_HOLD}"
+                )
+            dataset = antmaze.collect_antmaze(name, policies[0], **acting)
+        else:
+            dataset = locomotion.collect_locomotion(name, policies, shares=shares, **acting)
+        where = out
     rows = [{"file": str(where), **describe(dataset)}]
     show(rows, {"file": "file", "transitions": "transitions", "episodes": "episodes"}, as_json=json)
+
+
+def _collect_maze(
+    name: str, steps: int | None, seed: int, out: Path | None
+) -> tuple[Dataset, Path]:
+    """Into the file, or into the cache."""
+    if out is not None:
+        return collected.collect(name, transitions=steps, seed=seed, out=out), out
+    if steps is not None or seed != 0:
+        raise CharyError("--steps and --seed change the data: say where it should go with --out.")
+    return load(name), collected.cached_path(name)
+
+
+def _read_policies(files: tuple[str, ...]) -> tuple[list[Controller], list[float] | None]:
+    """Policies and their shares of the data; None where they are equal."""
+    policies, shares = [], []
+    for text in files:
+        file, colon, share = text.rpartition(":")
+        if not colon or Path(text).expanduser().exists():  # a colon may be part of a name
+            file, share = text, ""
+        policies.append(read_controller(Path(file).expanduser()))
+        try:
+            shares.append(float(share) if share else None)
+        except ValueError as error:
+            raise CharyError(
+                f"--policy {text}: '{share}' is not a share; FILE:0.5, say."
+            ) from error
+    if None in shares and any(share is not None for share in shares):
+        raise CharyError("--policy: give a share to every file, or to none for equal shares.")
+    return policies, None if None in shares or not shares else shares

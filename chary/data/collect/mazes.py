@@ -4,11 +4,12 @@ It runs between uniformly random cells, so almost no episode leads from the eval
 goal: a policy must be stitched from pieces. Rewards are those of the evaluation's goal.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from chary.data.collect import run_jobs
+from chary.data.collect import block_sizes, collect_dataset
 from chary.data.dataset import COLUMNS, Dataset
 from chary.envs.mazes import MAZES, Cell, Maze, PointMaze
 
@@ -32,14 +33,17 @@ class Job(NamedTuple):
     block: int
 
 
-def collect_maze(name: str, transitions: int, *, seed: int) -> Dataset:
+def collect_maze(name: str, transitions: int, *, seed: int, out: Path | None = None) -> Dataset:
     """A dataset of exactly that many transitions, the same for the same seed."""
-    starts = range(0, transitions, BLOCK)
-    jobs = [Job(name, min(BLOCK, transitions - start), seed, i) for i, start in enumerate(starts)]
-    blocks = run_jobs(collect_block, jobs, title=f"collecting {name}")
-    columns = {key: np.concatenate([block[key] for block in blocks]) for key in blocks[0]}
-    controller = f"waypoint PD controller, noise {ACTION_NOISE}, seed {seed}"
-    return Dataset.from_columns(columns, name=name, metadata={"collected_by": controller})
+    sizes = block_sizes(transitions, BLOCK)
+    return collect_dataset(
+        collect_block,
+        [Job(name, size, seed, block) for block, size in enumerate(sizes)],
+        name=name,
+        settings={"name": name, "steps": transitions, "seed": seed},
+        collected_by=f"waypoint PD controller, noise {ACTION_NOISE}, seed {seed}",
+        out=out,
+    )
 
 
 def collect_block(job: Job) -> dict[str, np.ndarray]:
@@ -52,7 +56,7 @@ def collect_block(job: Job) -> dict[str, np.ndarray]:
     observation, target = _new_episode(environment, maze, rng)
     waypoint = maze.cell(observation)
     while len(rows["rewards"]) < job.transitions:
-        if np.linalg.norm(observation[:2] - maze.centre(waypoint)) < ARRIVED:
+        if np.linalg.norm(observation[:2] - maze.point(waypoint)) < ARRIVED:
             if waypoint == target or rng.random() < RECONSIDER.get(job.name, 0.0):
                 target = _random_cell(maze, rng, other_than=waypoint)
             waypoint = maze.next_cells(target)[waypoint]
@@ -93,6 +97,6 @@ def _push(
 ) -> np.ndarray:
     """Proportional-derivative control towards the waypoint, plus noise."""
     position, velocity = observation[:2], observation[2:]
-    push = POSITION_GAIN * (maze.centre(waypoint) - position) + VELOCITY_GAIN * velocity
+    push = POSITION_GAIN * (maze.point(waypoint) - position) + VELOCITY_GAIN * velocity
     push += ACTION_NOISE * rng.standard_normal(2)
     return np.clip(push, -1.0, 1.0).astype(np.float32)

@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chary.data.dataset import COLUMNS, Dataset
-from chary.data.formats import hdf5, npz
+from chary.data.formats import arrow, hdf5, npz
 from chary.errors import CharyError
+
+Writer = Callable[[Path, dict[str, np.ndarray], dict[str, Any]], None]
 
 
 class Format(NamedTuple):
     """Functions between a file and its arrays and text attributes."""
 
     read: Callable[[Path], tuple[dict[str, np.ndarray], dict[str, Any]]]
-    write: Callable[[Path, dict[str, np.ndarray], dict[str, Any]], None]
+    write: Writer
 
 
 FORMATS = {
@@ -40,6 +42,16 @@ def format_of(path: Path) -> Format:
     return FORMATS[path.suffix.lower()]
 
 
+def writer_of(path: Path) -> Writer:
+    """How to write a file of that ending; also tables, which `chary data import` reads."""
+    if path.suffix.lower() in arrow.ENDINGS:
+        return arrow.write
+    if path.suffix.lower() not in FORMATS:
+        endings = ", ".join((*FORMATS, *arrow.ENDINGS))
+        raise CharyError(f"{path}: cannot write '{path.suffix}'; known endings are {endings}.")
+    return FORMATS[path.suffix.lower()].write
+
+
 def read(path: Path) -> Dataset:
     """The dataset in a file."""
     if not path.exists():
@@ -48,6 +60,11 @@ def read(path: Path) -> Dataset:
         )
     if path.is_dir():
         raise CharyError(f"{path}: is a folder, not a dataset file.")
+    if path.suffix.lower() in arrow.ENDINGS:
+        raise CharyError(
+            f"{path}: a table does not say which of its columns is what. Say it once with "
+            f"`chary data import {path} --out data.npz ...`, and use that file."
+        )
     arrays, attributes = format_of(path).read(path)
     name = str(attributes.pop("name", path.stem))
     columns = {key: array for key, array in arrays.items() if key in COLUMNS}
@@ -60,16 +77,16 @@ def read(path: Path) -> Dataset:
     return Dataset.from_columns(columns, name=name, source=str(path), metadata=metadata, **bounds)
 
 
-def write(dataset: Dataset, path: Path) -> None:
-    """Write the dataset to a file, whole or not at all."""
-    target = format_of(path)
-    arrays = {column: getattr(dataset, column) for column in (*COLUMNS, *BOUNDS)}
+def write(dataset: Dataset, path: Path, *, others: dict[str, np.ndarray] | None = None) -> None:
+    """Write the dataset, and other arrays beside it, to a file, whole or not at all."""
+    write_arrays = writer_of(path)
+    arrays = {column: getattr(dataset, column) for column in (*COLUMNS, *BOUNDS)} | (others or {})
     attributes = {**dataset.metadata, "name": dataset.name}
     temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            target.write(temporary, arrays, attributes)
+            write_arrays(temporary, arrays, attributes)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)

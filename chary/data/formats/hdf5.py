@@ -1,22 +1,36 @@
 """D4RL's HDF5 layout: one dataset a column, at the root of the file."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chary.errors import CharyError
 
+if TYPE_CHECKING:
+    import h5py
 
-def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Root-level arrays and the file's text attributes."""
+TIGHTEST = 2_000
+"""Bytes that one stored byte may stand for; gzip reaches about 1,000."""
+UNSTORED = 2**26
+"""Bytes that may be left out of a file, as HDF5 does with what was never written."""
+
+
+def read(path: Path, *, extra: Sequence[str] = ()) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Root-level arrays and the file's text attributes.
+
+    `extra` names arrays deeper in the file ("infos/qpos") that are wanted too, where they are there.
+    """
     import h5py
 
     arrays: dict[str, np.ndarray] = {}
     try:
         with h5py.File(path, "r") as file:
-            for key, item in file.items():
+            nested = ((key, file.get(key)) for key in extra)
+            for key, item in (*file.items(), *nested):
                 if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf":
+                    _check_size(key, item)
                     arrays[key] = np.asarray(item[()])
             # Only text of fixed length: in a damaged file, other text can hang or crash the library.
             texts = [k for k in file.attrs if file.attrs.get_id(k).dtype.kind == "S"]
@@ -30,6 +44,14 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             "It may be damaged or only partly downloaded."
         ) from error
     return arrays, attributes
+
+
+def _check_size(key: str, item: "h5py.Dataset") -> None:
+    """Refuse sizes that no compression reaches: a damaged file would fill the memory with nothing."""
+    stored = item.id.get_storage_size()
+    claimed = (item.size or 0) * item.dtype.itemsize
+    if claimed > UNSTORED + TIGHTEST * stored:
+        raise ValueError(f"{key} claims {claimed:,} bytes, but {stored:,} are stored")
 
 
 def write(path: Path, arrays: dict[str, np.ndarray], attributes: dict[str, Any]) -> None:

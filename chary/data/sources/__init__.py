@@ -36,13 +36,22 @@ class NamedDataset:
     """Rewards as learning should see them."""
     preset: str = "none"
     """Settings used when none are asked for."""
+    download: Callable[[Path | None], Path] | None = None
+    """Get it from its publisher, into that folder or to where `fetch` looks, and say where it is."""
 
 
-from chary.data.sources import collected
+from chary.data.sources import collected, d4rl, minari, ogbench, rlu
 
-NAMED: dict[str, NamedDataset] = {entry.name: entry for entry in (*collected.entries(),)}
+NAMED: dict[str, NamedDataset] = {
+    entry.name: entry for entry in (*collected.entries(), *d4rl.entries(), *rlu.entries())
+}
 
 
 def find(name: str) -> NamedDataset | None:
     """The dataset of that name."""
-    return NAMED.get(name)
+    return NAMED.get(name) or minari.find(name) or ogbench.find(name)
+
+
+def find_by_file(path: Path) -> NamedDataset | None:
+    """The dataset that is published under that file's name."""
+    return NAMED.get(d4rl.NAMES.get(path.name, ""))

@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from chary.data.sources import SPARSE, UNCHANGED, NamedDataset
 from chary.errors import CharyError
 
 # Part of the cached file's name: raise it when a recipe changes what it collects.
-RECIPE = 1
+RECIPE = 2
 
 
 _REACH = "waypoint controller between random cells; reward 1 and end at the far corner"
@@ -81,12 +80,11 @@ def load_collected(name: str) -> Dataset:
             except CharyError as error:
                 problem = str(error)
             warnings.warn(f"{path}: damaged ({problem}); collecting it again.", stacklevel=2)
-        dataset = collect(name)
-        formats.write(dataset, path)
-        return dataset
+        return collect(name, out=path)
 
 
-def collect(name: str, *, transitions: int | None = None, seed: int = 0) -> Dataset:
+def collect(
+    name: str, *, transitions: int | None = None, seed: int = 0, out: Path | None = None
+) -> Dataset:
     """Collect now, with every core; the result does not depend on how many there are."""
-    dataset = collect_maze(name, transitions or TRANSITIONS[name], seed=seed)
-    return replace(dataset, metadata={**dataset.metadata, "fingerprint": dataset.fingerprint})
+    return collect_maze(name, transitions or TRANSITIONS[name], seed=seed, out=out)

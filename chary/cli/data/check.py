@@ -1,0 +1,34 @@
+"""`chary data check`: the dataset doctor."""
+
+from collections import Counter
+from typing import Annotated, Any
+
+import tyro
+
+from chary.cli.output import JsonFlag, show
+from chary.data import doctor
+
+
+def check(dataset: Annotated[str, tyro.conf.Positional], /, json: JsonFlag = False) -> int:
+    """What is wrong or odd in a dataset, why it matters, and how to mend it.
+
+    Exit code 1 says that there are errors, 0 that there are none.
+
+    Args:
+        dataset: A file, which is examined as it is, or a name.
+        json: Print the findings as one JSON object.
+    """
+    findings = doctor.check(dataset)
+    counts = Counter(finding.severity for finding in findings)
+    rows = [finding._asdict() for finding in findings]
+    if not json:
+        found = [
+            f"{counts[s]} {s}{'s' * (counts[s] > 1)}" for s in doctor.GRAVEST_FIRST if counts[s]
+        ]
+        print(f"{dataset}: {', '.join(found) or 'nothing found'}.")
+        rows = [{**row, "rows": ", ".join(map(str, row["rows"])) or None} for row in rows]
+    if json or rows:
+        columns = {"severity": "", "rule": "rule", "message": "what", "rows": "rows", "fix": "fix"}
+        totals: dict[str, Any] = {f"{s}s": counts[s] for s in doctor.GRAVEST_FIRST}
+        show(rows, columns, as_json=json, dataset=dataset, **totals)
+    return 1 if counts["error"] else 0

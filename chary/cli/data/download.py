@@ -1,0 +1,33 @@
+"""`chary data download`: a dataset from its publisher; nothing else uses the network."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from chary.cli.output import JsonFlag, show
+from chary.data import sources
+from chary.data.sources import NAMED
+from chary.errors import CharyError, unknown_name
+
+
+def download(
+    name: Annotated[str, tyro.conf.Positional],
+    /,
+    to: Path | None = None,
+    json: JsonFlag = False,
+) -> None:
+    """Download a named dataset; an interrupted download goes on where it was.
+
+    Args:
+        name: One of `chary data list` whose source publishes files, such as D4RL.
+        to: Folder for the file; without it, where chary looks for the dataset by itself.
+        json: Print where it is as one JSON object.
+    """
+    named = sources.find(name)
+    if named is None:
+        raise unknown_name("dataset", name, NAMED)
+    if named.download is None:
+        raise CharyError(f"{name}: comes from '{named.source}', which chary cannot download from.")
+    path = named.download(None if to is None else to.expanduser())
+    show([{"name": name, "path": str(path)}], {"name": "name", "path": "path"}, as_json=json)
