@@ -10,12 +10,13 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from chary.agent import Agent
 from chary.data.scaling import Scaling
@@ -30,7 +31,7 @@ from chary.tensorboard import EventFiles
 from chary.types import Algorithm, Batch, Metrics
 
 CHUNK_SECONDS = 1.0
-DIVERGED = 1e7
+DIVERGED = 1e9
 """No sensible mean of a loss, value or likelihood is larger than this."""
 
 
@@ -40,6 +41,12 @@ class Carry(NamedTuple):
     state: Any
     sums: Metrics
     """Metrics summed since the last log line."""
+    steps: Int[Array, ""]
+    """Steps since the last log line."""
+
+    def fresh(self) -> "Carry":
+        """The same state, with nothing summed yet."""
+        return Carry(self.state, jax.tree.map(jnp.zeros_like, self.sums), jnp.int32(0))
 
 
 class Plan(NamedTuple):
@@ -93,7 +100,8 @@ def initial_carry(
     batch = Batch(observations, actions, numbers, numbers, observations)
     state = jax.jit(algorithm.init)(keys(seed)[0])
     metrics = jax.eval_shape(algorithm.update, state, batch, jax.random.key(0))[1]
-    return Carry(state, {name: jnp.zeros(s.shape, s.dtype) for name, s in metrics.items()})
+    sums = {name: jnp.zeros(s.shape, s.dtype) for name, s in metrics.items()}
+    return Carry(state, sums, jnp.int32(0))
 
 
 def compile_chunk(
@@ -111,18 +119,24 @@ def compile_chunk(
             rows = jax.random.randint(sample_key, (batch_size,), 0, size)
             batch = jax.tree.map(lambda column: column[rows], transitions)
             state, metrics = algorithm.update(carry.state, batch, update_key)
-            return Carry(state, jax.tree.map(jnp.add, carry.sums, metrics))
+            return Carry(state, jax.tree.map(jnp.add, carry.sums, metrics), carry.steps + 1)
 
         return jax.lax.fori_loop(start, stop, one_step, carry)
 
     return jax.jit(chunk, donate_argnums=0, compiler_options=compiler_options())
 
 
+@cache
 def compiler_options() -> dict[str, str]:
     """On CPUs, XLA's newer matrix kernels are slower than Eigen's at our sizes."""
+    options = {"xla_cpu_experimental_ynn_fusion_type": ""}
     if jax.default_backend() != "cpu":
         return {}
-    return {"xla_cpu_experimental_ynn_fusion_type": ""}
+    try:
+        jax.jit(jnp.negative, compiler_options=options)(0.0)
+    except RuntimeError:  # an experimental option: a version of XLA may do without it
+        return {}
+    return options
 
 
 def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
@@ -153,17 +167,17 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
             rate = done / max(seconds, 1e-9)
             length = max(1, min(2 * max(length, done), round(CHUNK_SECONDS * rate)))
             display.step(step)
-            _refuse_divergence(carry.sums, step, folder)
+            means = {name: float(s / carry.steps) for name, s in carry.sums.items()}
+            _refuse_divergence(means, step, folder)
 
             best_so_far = False
             if step % run.log_every == 0 or step == run.steps:
-                count = (step - 1) % run.log_every + 1
-                record = {name: float(np.float32(s) / count) for name, s in carry.sums.items()}
+                record = means
                 if validate is not None and plan.held_out is not None:
                     record["validation"] = float(validate(carry.state, plan.held_out))
                     earlier = [m.get("validation") for m in folder.read("metrics")]
                     best_so_far = all(v is None or record["validation"] > v for v in earlier)
-                carry = carry._replace(sums=jax.tree.map(jnp.zeros_like, carry.sums))
+                carry = carry.fresh()
                 folder.append("metrics", {"step": step, **record})
                 now = time.monotonic()
                 speed = (step - measured_from) / max(now - clock, 1e-9)
@@ -226,7 +240,7 @@ def _evaluate_if_due(
     folder.save_diagnostics(step, diagnose(agent, result, plan.transitions, plan.discount))
     record = {"step": step, "episodes": episodes, **result.record()}
     folder.append("evals", record)
-    events.metrics(step, {f"eval/{k}": v for k, v in result.summary().items() if v is not None})
+    events.evaluation(record)
     display.scores(record, folder.best())
 
 
@@ -236,10 +250,9 @@ def _how_to_go_on(folder: RunFolder) -> str:
     )
 
 
-def _refuse_divergence(sums: Metrics, step: int, folder: RunFolder) -> None:
-    for name, value in sums.items():
-        number = float(value)
-        if not np.isfinite(number) or abs(number) > DIVERGED * max(1, step):
+def _refuse_divergence(means: dict[str, float], step: int, folder: RunFolder) -> None:
+    for name, number in means.items():
+        if not np.isfinite(number) or abs(number) > DIVERGED:
             what = "is not a number" if np.isnan(number) else f"has grown to {number:.3g}"
             sound = folder.checkpoint_steps()
             raise CharyError(

@@ -172,13 +172,14 @@ def test_a_run_that_is_all_warm_up_says_so(dataset: Dataset, tmp_path: Path) -> 
 
 
 def test_a_signal_asks_once_and_a_second_interrupt_insists() -> None:
+    before = signal.getsignal(signal.SIGINT)
     with loop.stop_requests() as asked:
         assert not asked()
         signal.raise_signal(signal.SIGTERM)
         assert asked()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_boundaries_fall_on_log_lines_evaluations_and_the_end() -> None:

@@ -7,6 +7,7 @@ import tyro
 from chary.bench import BATCH, CASES, WINDOWS, run_bench
 from chary.cli.output import JsonFlag, show
 from chary.machine import cpu_name
+from chary.settings import require
 
 COLUMNS = {
     "members": "members", "hidden": "hidden", "alpha": "alpha", "updates_per_s": "updates/s",
@@ -23,6 +24,9 @@ def main(arguments: list[str]) -> int:
             members: Only cases with these numbers of members; all by default.
             json: Print the table as one JSON object.
         """
+        sizes = sorted({case.members for case in CASES})
+        for size in members:
+            require(size in sizes, "members", size, f"of {', '.join(map(str, sizes))}")
         cases = [case for case in CASES if not members or case.members in members]
         rates, rows = run_bench(cases)
         best = max(rates, key=lambda name: rates[name])

@@ -10,6 +10,7 @@ from chary.data import formats, load
 from chary.data.dataset import Dataset
 from chary.data.named import NAMED, cached_path, collect_named
 from chary.errors import CharyError, unknown_name
+from chary.settings import require
 
 
 def list_(json: JsonFlag = False) -> None:
@@ -62,10 +63,8 @@ def collect(
     """
     if name not in NAMED:
         raise unknown_name("dataset", name, NAMED)
-    if steps is not None and steps < 1:
-        raise CharyError(f"--steps is {steps}, but must be at least 1.")
-    if seed < 0:
-        raise CharyError(f"--seed is {seed}, but must be at least 0.")
+    require(steps is None or steps >= 1, "steps", steps, "at least 1")
+    require(seed >= 0, "seed", seed, "at least 0")
     if out is None:
         if steps is not None or seed != 0:
             raise CharyError(

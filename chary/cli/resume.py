@@ -7,8 +7,7 @@ import tyro
 
 from chary import training
 from chary.cli.output import JsonFlag
-from chary.cli.runs import show_runs
-from chary.runs import RunFolder
+from chary.cli.runs import show_run
 
 
 def main(arguments: list[str]) -> int:
@@ -26,7 +25,7 @@ def main(arguments: list[str]) -> int:
             json: Print the result as one JSON object.
         """
         agent = training.resume(run, steps=steps)
-        show_runs([RunFolder.open(agent.folder)], as_json=json)
+        show_run(agent.folder, as_json=json)
 
     tyro.cli(resume, args=arguments, prog="chary resume")
     return 0

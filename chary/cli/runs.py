@@ -30,21 +30,21 @@ def main(arguments: list[str]) -> int:
         if not folder.is_dir():
             raise CharyError(f"{folder}: no such folder. Name the one that holds your runs.")
         found = sorted(config.parent for config in folder.rglob("config.json"))
-        folders: list[RunFolder] = []
+        rows: list[dict[str, Any]] = []
         for path in found:
             try:
-                folders.append(RunFolder.open(path))
+                rows.append(describe(RunFolder.open(path)))
             except CharyError as error:  # other programs have files of that name too
                 warnings.warn(f"{error} Passed over.", stacklevel=1)
-        show_runs(folders, as_json=json)
+        show(rows, COLUMNS, as_json=json, title=SCORES)
 
     tyro.cli(runs, args=arguments, prog="chary runs")
     return 0
 
 
-def show_runs(folders: list[RunFolder], *, as_json: bool) -> None:
-    """One row a run."""
-    show([describe(folder) for folder in folders], COLUMNS, as_json=as_json, title=SCORES)
+def show_run(folder: Path, *, as_json: bool) -> None:
+    """The row of one run."""
+    show([describe(RunFolder.open(folder))], COLUMNS, as_json=as_json, title=SCORES)
 
 
 def describe(folder: RunFolder) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """From a name or a file to a checked, immutable dataset."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from chary.data import formats
@@ -13,12 +14,12 @@ def load(name_or_path: str | Path) -> Dataset:
     """The dataset of that name (collected on first use, then cached), or in that file."""
     text = str(name_or_path)
     if text in NAMED:
-        return load_named(text)
+        return replace(load_named(text), origin=text)
     try:
         path = Path(text).expanduser()
         exists = path.exists()
     except (OSError, RuntimeError) as error:  # no such home folder, or a name too long
         raise CharyError(f"{text}: no such file ({error}).") from error
     if path.suffix.lower() in FORMATS or exists or "/" in text:
-        return formats.read(path)
+        return replace(formats.read(path), origin=str(path.absolute()))
     raise unknown_name("dataset", text, NAMED, f"Or give a file that ends in {', '.join(FORMATS)}.")

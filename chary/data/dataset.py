@@ -47,6 +47,8 @@ class Dataset:
     action_high: np.ndarray
     metadata: dict[str, str] = field(default_factory=dict)
     """Where the data comes from, in words."""
+    origin: str = ""
+    """What `load` finds it by again, a name or a file; empty for data from memory."""
 
     @classmethod
     def from_columns(
@@ -77,7 +79,14 @@ class Dataset:
         _check_actions(arrays["actions"], low, high, source)
         for array in (*arrays.values(), low, high):
             array.setflags(write=False)
-        return cls(**arrays, name=name, action_low=low, action_high=high, metadata=metadata or {})
+        return cls(
+            **arrays,
+            name=name,
+            action_low=low,
+            action_high=high,
+            metadata=metadata or {},
+            origin="",
+        )
 
     @property
     def size(self) -> int:
