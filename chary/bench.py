@@ -110,7 +110,7 @@ def time_case(case: Case) -> dict[str, Any]:
     import jax
 
     from chary.algos.msg import MSGConfig, make_msg
-    from chary.loop import compile_chunk, initial_carry, keys
+    from chary.chunk import compile_chunk, initial_carry, keys
     from chary.types import Batch
 
     config = MSGConfig(

@@ -1,52 +1,34 @@
-"""The training loop: many steps in one compiled program, and host work only at boundaries.
+"""The training loop: the host's work, which is done only at boundaries between compiled chunks.
 
-Every step takes its randomness from `fold_in(key, step)`, and the carry holds the running sums of the
-metrics, so the result does not depend on where the loop is cut into chunks: stopping anywhere and
-going on gives the same bits. The number of steps in a chunk is an argument of the compiled program,
-chosen so that the host gets a word in about once a second.
+The length of a chunk is chosen so that the host gets a word in about once a second.
 """
 
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray
 
 from chary.agent import Agent
+from chary.chunk import Carry, initial_carry
 from chary.data.scaling import Scaling
 from chary.diagnose import diagnose
 from chary.envs import Task
 from chary.errors import CharyError
 from chary.evaluate import EvalResult
+from chary.feed import Feed
 from chary.progress import TrainingDisplay
 from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.tensorboard import EventFiles
-from chary.types import Algorithm, Batch, Metrics
+from chary.types import Algorithm, Batch
 
 CHUNK_SECONDS = 1.0
 DIVERGED = 1e9
 """No sensible mean of a loss, value or likelihood is larger than this."""
-
-
-class Carry(NamedTuple):
-    """What goes from step to step, and into checkpoints."""
-
-    state: Any
-    sums: Metrics
-    """Metrics summed since the last log line."""
-    steps: Int[Array, ""]
-    """Steps since the last log line."""
-
-    def fresh(self) -> "Carry":
-        """The same state, with nothing summed yet."""
-        return Carry(self.state, jax.tree.map(jnp.zeros_like, self.sums), jnp.int32(0))
 
 
 class Plan(NamedTuple):
@@ -56,13 +38,13 @@ class Plan(NamedTuple):
     batch_size: int
     discount: float | None
     run: RunConfig
-    transitions: Batch
+    feed: Feed
     held_out: Batch | None
     scaling: Scaling
     task: Task | None
 
     def initial_carry(self) -> Carry:
-        sizes = self.transitions.observations.shape[1], self.transitions.actions.shape[1]
+        sizes = len(self.scaling.observation_mean), len(self.scaling.action_low)
         return initial_carry(self.algorithm, self.batch_size, *sizes, seed=self.run.seed)
 
     def agent(self, state: Any) -> Agent:
@@ -77,77 +59,13 @@ class Plan(NamedTuple):
         )
 
 
-def keys(seed: int) -> tuple[PRNGKeyArray, PRNGKeyArray]:
-    """The key of the initial parameters, and the key that steps are folded into."""
-    init_key, step_key = jax.random.split(jax.random.key(seed))
-    return init_key, step_key
-
-
-def initial_carry(
-    algorithm: Algorithm[Any],
-    batch_size: int,
-    observation_size: int,
-    action_size: int,
-    *,
-    seed: int,
-) -> Carry:
-    """The state before the first step; the metrics' names come from tracing one update."""
-
-    def shape(*sizes: int) -> Any:
-        return jax.ShapeDtypeStruct((batch_size, *sizes), jnp.float32)
-
-    observations, actions, numbers = shape(observation_size), shape(action_size), shape()
-    batch = Batch(observations, actions, numbers, numbers, observations)
-    state = jax.jit(algorithm.init)(keys(seed)[0])
-    metrics = jax.eval_shape(algorithm.update, state, batch, jax.random.key(0))[1]
-    sums = {name: jnp.zeros(s.shape, s.dtype) for name, s in metrics.items()}
-    return Carry(state, sums, jnp.int32(0))
-
-
-def compile_chunk(
-    algorithm: Algorithm[Any], batch_size: int
-) -> Callable[[Carry, Batch, Any, Any, PRNGKeyArray], Carry]:
-    """`chunk(carry, transitions, start, stop, key)`: steps start to stop - 1, as one program."""
-
-    def chunk(
-        carry: Carry, transitions: Batch, start: jax.Array, stop: jax.Array, key: PRNGKeyArray
-    ) -> Carry:
-        size = transitions.rewards.shape[0]
-
-        def one_step(step: jax.Array, carry: Carry) -> Carry:
-            sample_key, update_key = jax.random.split(jax.random.fold_in(key, step))
-            rows = jax.random.randint(sample_key, (batch_size,), 0, size)
-            batch = jax.tree.map(lambda column: column[rows], transitions)
-            state, metrics = algorithm.update(carry.state, batch, update_key)
-            return Carry(state, jax.tree.map(jnp.add, carry.sums, metrics), carry.steps + 1)
-
-        return jax.lax.fori_loop(start, stop, one_step, carry)
-
-    return jax.jit(chunk, donate_argnums=0, compiler_options=compiler_options())
-
-
-@cache
-def compiler_options() -> dict[str, str]:
-    """On CPUs, XLA's newer matrix kernels are slower than Eigen's at our sizes."""
-    options = {"xla_cpu_experimental_ynn_fusion_type": ""}
-    if jax.default_backend() != "cpu":
-        return {}
-    try:
-        jax.jit(jnp.negative, compiler_options=options)(0.0)
-    except RuntimeError:  # an experimental option: a version of XLA may do without it
-        return {}
-    return options
-
-
 def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
     """Train from a step to the end of the run, leaving everything in the run folder.
 
     Raises KeyboardInterrupt, with a checkpoint written, when the user asks to stop.
     """
     run = plan.run
-    chunk = compile_chunk(plan.algorithm, plan.batch_size)
     validate = jax.jit(plan.algorithm.validate) if plan.algorithm.validate else None
-    step_key = keys(run.seed)[1]
     length, measured_from = 1, step
     saved_at = clock = time.monotonic()
     with (
@@ -158,9 +76,9 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
         display.scores(folder.last(), folder.best())
         _evaluate_if_due(plan, folder, carry, step, display, events, stop_asked)
         while not is_over(step, folder, run):
-            stop = min(step + length, _next_boundary(step, run))
+            stop = min(step + length, _next_boundary(step, run), plan.feed.reach(step))
             began = time.monotonic()
-            carry = jax.block_until_ready(chunk(carry, plan.transitions, step, stop, step_key))
+            carry = jax.block_until_ready(plan.feed.advance(carry, step, stop))
             seconds = time.monotonic() - began
             done, step = stop - step, stop
             # Grow gently: the first chunk includes compilation and says nothing about speed.
@@ -237,7 +155,7 @@ def _evaluate_if_due(
         result: EvalResult = agent.evaluate(episodes, step=step, paths=8, stop_asked=stop_asked)
     except KeyboardInterrupt:  # the checkpoint of this step is written; resuming evaluates first
         raise KeyboardInterrupt(_how_to_go_on(folder)) from None
-    folder.save_diagnostics(step, diagnose(agent, result, plan.transitions, plan.discount))
+    folder.save_diagnostics(step, diagnose(agent, result, plan.feed, plan.discount))
     record = {"step": step, "episodes": episodes, **result.record()}
     folder.append("evals", record)
     events.evaluation(record)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chary import algos, data, loop, settings
+from chary import algos, chunk, data, loop, settings
 from chary.agent import Agent
 from chary.data.dataset import Dataset
 from chary.data.named import NAMED
 from chary.data.scaling import RewardTransform, Scaling
 from chary.envs import Task, find_task
 from chary.errors import CharyError, unknown_name
+from chary.feed import make_feed
 from chary.machine import layout, versions
 from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
@@ -169,7 +170,7 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     described = folder.config["dataset"]
     sizes = described["observation_size"], described["action_size"]
     made = algos.entry(algorithm).make(config, *sizes)
-    like = loop.initial_carry(made, config.batch_size, *sizes, seed=run_config.seed)
+    like = chunk.initial_carry(made, config.batch_size, *sizes, seed=run_config.seed)
     _, carry, damage = folder.restore(like, step=best["step"] if best else None)
     for line in damage:
         warnings.warn(f"{line} Using an earlier one.", stacklevel=2)
@@ -203,7 +204,7 @@ def _plan(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> loop
         batch_size=config.batch_size,
         discount=getattr(config, "discount", None),
         run=run,
-        transitions=learn_from.transitions(scaling),
+        feed=make_feed(made, learn_from, scaling, config.batch_size, seed=run.seed),
         held_out=held_out.transitions(scaling) if held_out else None,
         scaling=scaling,
         task=_task_of(dataset),
@@ -227,7 +228,7 @@ def _task_of(dataset: Dataset) -> Task | None:
     return task
 
 
-def _train(plan: loop.Plan, folder: RunFolder, carry: loop.Carry | None, step: int) -> Agent:
+def _train(plan: loop.Plan, folder: RunFolder, carry: chunk.Carry | None, step: int) -> Agent:
     carry = loop.run_loop(plan, folder, carry or plan.initial_carry(), step)
     return plan.agent(carry.state)
 

@@ -13,9 +13,9 @@ import pytest
 
 import chary
 from chary import loop
+from chary.chunk import initial_carry
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.loop import compile_chunk, initial_carry, keys
 from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.training import _plan, configure
@@ -45,12 +45,11 @@ def test_chunks_of_any_length_give_the_same_bits(algorithm: str, dataset: Datase
         {**settings_of(algorithm), "reward_scale": 1.0, "reward_shift": 0.0}, config, run, source=""
     )
     plan = _plan(algorithm, config, run, dataset)
-    chunk = compile_chunk(plan.algorithm, plan.batch_size)
     ends = []
     for cuts in ([0, 20], [0, 1, 2, 13, 20], list(range(21))):
         carry = plan.initial_carry()
         for start, stop in pairwise(cuts):
-            carry = chunk(carry, plan.transitions, start, stop, keys(0)[1])
+            carry = plan.feed.advance(carry, start, stop)
         ends.append(bits(carry))
     assert ends[0] == ends[1] == ends[2]
 
