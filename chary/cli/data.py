@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.data import formats, load
 from chary.data.dataset import Dataset
 from chary.data.named import NAMED, cached_path, collect_named
@@ -13,7 +13,7 @@ from chary.errors import CharyError, unknown_name
 from chary.settings import require
 
 
-def list_(json: JsonFlag = False) -> None:
+def list_(json: Flag = False) -> None:
     """The named datasets, and whether they are collected yet.
 
     Args:
@@ -32,7 +32,7 @@ def list_(json: JsonFlag = False) -> None:
     show(rows, {key: key for key in rows[0]}, as_json=json)
 
 
-def show_(dataset: Annotated[str, tyro.conf.Positional], /, json: JsonFlag = False) -> None:
+def show_(dataset: Annotated[str, tyro.conf.Positional], /, json: Flag = False) -> None:
     """What is in a dataset: sizes, episodes, returns.
 
     Args:
@@ -50,7 +50,7 @@ def collect(
     steps: int | None = None,
     seed: int = 0,
     out: Path | None = None,
-    json: JsonFlag = False,
+    json: Flag = False,
 ) -> None:
     """Collect a named dataset now, on every core.
 

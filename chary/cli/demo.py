@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tyro
 
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.demo import EPISODES, run_demo
 from chary.settings import require
 
@@ -15,7 +15,7 @@ COLUMNS = {
 
 
 def main(arguments: list[str]) -> int:
-    def demo(out: Path = Path("demo"), seed: int = 0, json: JsonFlag = False) -> None:
+    def demo(out: Path = Path("demo"), seed: int = 0, json: Flag = False) -> None:
         """Collect pointmaze-umaze, train behavioural cloning and MSG, compare them, draw the maze.
 
         Args:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import tyro
 
 from chary import training
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.settings import require
 
 COLUMNS = {
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
         episodes: int = 100,
         which: Literal["last", "best"] = "last",
         seed: int = 0,
-        json: JsonFlag = False,
+        json: Flag = False,
     ) -> None:
         """Evaluate a run's policy, acting without randomness.
 

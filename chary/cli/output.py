@@ -8,7 +8,7 @@ import tyro
 
 from chary.runs import jsonable
 
-JsonFlag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
 def show(

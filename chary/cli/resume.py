@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from chary import training
-from chary.cli.output import JsonFlag
+from chary.cli.output import Flag
 from chary.cli.runs import show_run
 
 
@@ -15,7 +15,7 @@ def main(arguments: list[str]) -> int:
         run: Annotated[Path, tyro.conf.Positional],
         /,
         steps: int | None = None,
-        json: JsonFlag = False,
+        json: Flag = False,
     ) -> None:
         """Go on with an interrupted run; it ends in the same bits as if never interrupted.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.errors import CharyError
 from chary.runs import RunFolder, headline
 
@@ -19,7 +19,7 @@ SCORES = "last and best: normalised score, or return where a task has no referen
 
 def main(arguments: list[str]) -> int:
     def runs(
-        folder: Annotated[Path, tyro.conf.Positional] = Path("runs"), /, json: JsonFlag = False
+        folder: Annotated[Path, tyro.conf.Positional] = Path("runs"), /, json: Flag = False
     ) -> None:
         """Table of the run folders below a folder, with their last and best scores.
 

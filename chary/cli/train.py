@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from chary import algos
-from chary.cli.output import JsonFlag
+from chary.cli.output import Flag
 from chary.cli.runs import show_run
 from chary.errors import CharyError
 from chary.settings import RunConfig
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
             ),
             (
                 "json",
-                Annotated[JsonFlag, tyro.conf.arg(help="Print the result as one JSON object.")],
+                Annotated[Flag, tyro.conf.arg(help="Print the result as one JSON object.")],
                 field(default=False),
             ),
         ],
