@@ -15,6 +15,9 @@ from chary.evaluate import EvalResult, evaluate
 from chary.targets import lower_confidence_bound, mean_and_std
 from chary.types import Algorithm
 
+BLOCK = 16
+"""Rows that one call of the compiled policy takes."""
+
 
 class Uncertainty(NamedTuple):
     """What the critics say of state-action pairs, in the learner's reward units."""
@@ -60,11 +63,18 @@ class Agent:
             )
         rows = self.scaling.observations(np.atleast_2d(observations))
         if key is None:
-            unit = _act_by_row(self.algorithm.act, self.state, rows)
+            unit = self._act_by_row(rows)
         else:
             unit = self.algorithm.act(self.state, rows, key=key)
         actions = self.scaling.from_unit(np.asarray(unit))
         return actions if observations.ndim == 2 else actions[0]
+
+    def _act_by_row(self, rows: np.ndarray) -> np.ndarray:
+        """Each row by itself, always in blocks of one size: the same bits in any company."""
+        padded = np.pad(rows, ((0, -len(rows) % BLOCK), (0, 0)))
+        blocks = padded.reshape(-1, BLOCK, rows.shape[1])
+        acted = [_act_in_block(self.algorithm.act, self.state, block) for block in blocks]
+        return np.concatenate(acted)[: len(rows)]
 
     def uncertainty(self, observations: np.ndarray, actions: np.ndarray) -> Uncertainty:
         """Each critic's value of the pairs, their mean, spread, and lower confidence bound."""
@@ -100,6 +110,6 @@ class Agent:
 
 
 @partial(jax.jit, static_argnums=0)
-def _act_by_row(act: Any, state: Any, observations: Any) -> Any:
-    """Each row by itself: a matrix product may round a row differently in another company."""
-    return jax.lax.map(lambda row: act(state, row[None])[0], observations)
+def _act_in_block(act: Any, state: Any, block: Any) -> Any:
+    """Row after row: a matrix product of many rows may round each by what stands beside it."""
+    return jax.lax.map(lambda row: act(state, row[None])[0], block)

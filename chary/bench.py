@@ -3,13 +3,20 @@
 import multiprocessing
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from chary.data.dataset import Dataset
+    from chary.feed import Feed
+    from chary.types import Algorithm
 
 OBSERVATION_SIZE, ACTION_SIZE, BATCH = 29, 8, 256
 TRANSITIONS = 100_000
@@ -107,43 +114,12 @@ def best_time(work: Callable[[], Any], *, seconds: float) -> float:
 
 def time_case(case: Case) -> dict[str, Any]:
     """Compile and time MSG updates on random data."""
-    import jax
-
-    from chary.algos.msg import MSGConfig, make_msg
-    from chary.loop import compile_chunk, initial_carry, keys
-    from chary.types import Batch
-
-    config = MSGConfig(
-        members=case.members, hidden=case.hidden, alpha=case.alpha, warmup_steps=0, batch_size=BATCH
-    )
-    algorithm = make_msg(config, OBSERVATION_SIZE, ACTION_SIZE)
-    rng = np.random.default_rng(0)
-
-    def random(*sizes: int) -> jax.Array:
-        return jax.numpy.asarray(rng.uniform(-1, 1, (TRANSITIONS, *sizes)), jax.numpy.float32)
-
-    transitions = Batch(
-        observations=random(OBSERVATION_SIZE),
-        actions=random(ACTION_SIZE),
-        rewards=random(),
-        discounts=jax.numpy.ones(TRANSITIONS),
-        next_observations=random(OBSERVATION_SIZE),
-    )
-    carry = initial_carry(algorithm, BATCH, OBSERVATION_SIZE, ACTION_SIZE, seed=0)
-    chunk, key = compile_chunk(algorithm, BATCH), keys(0)[1]
-    step = 0
-
-    def advance(steps: int) -> float:
-        nonlocal carry, step
-        began = time.perf_counter()
-        carry = jax.block_until_ready(chunk(carry, transitions, step, step + steps, key))
-        step += steps
-        return time.perf_counter() - began
-
+    algorithm = _msg(case)
+    advance = stepper(algorithm, _feed(algorithm, random_dataset()))
     first = advance(1)
     once = min(advance(1) for _ in range(2))
     steps = max(2, round(WINDOW_SECONDS / once))
-    per_update = min(advance(steps) / steps for _ in range(WINDOWS))
+    per_update = min(advance(steps) for _ in range(WINDOWS))
     sizes = (OBSERVATION_SIZE + ACTION_SIZE, *case.hidden, 1)
     forward = 2.0 * BATCH * sum(a * b for a, b in pairwise(sizes))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -156,3 +132,92 @@ def time_case(case: Case) -> dict[str, Any]:
         "compile_s": first - once,
         "peak_mb": peak / (2**20 if sys.platform == "darwin" else 2**10),
     }
+
+
+def compare_feeds(case: Case) -> list[dict[str, Any]]:
+    """Updates a second with all transitions on the device, and with batches from mapped files.
+
+    Windows of the two alternate, so that a machine that changes speed is fair to both.
+    """
+    from chary.data import formats
+
+    algorithm, in_memory = _msg(case), random_dataset()
+    with tempfile.TemporaryDirectory(prefix="chary-bench-") as folder:
+        path = Path(folder) / "data.columns"
+        formats.write(in_memory, path)
+        datasets = {"memory": in_memory, "files": formats.read(path)}
+        advance = {name: stepper(algorithm, _feed(algorithm, d)) for name, d in datasets.items()}
+        once = {name: [advance[name](1) for _ in range(3)][-1] for name in datasets}
+        steps = max(2, round(WINDOW_SECONDS / min(once.values())))
+        seconds: dict[str, list[float]] = {name: [] for name in datasets}
+        for _ in range(2 * WINDOWS):
+            for name in datasets:
+                seconds[name].append(advance[name](steps))
+    medians = {name: float(np.median(times)) for name, times in seconds.items()}
+    return [
+        {
+            "transitions": name,
+            "members": case.members,
+            "hidden": list(case.hidden),
+            "updates_per_s": 1.0 / median,
+            "ratio": medians["memory"] / median,
+        }
+        for name, median in medians.items()
+    ]
+
+
+def stepper(algorithm: "Algorithm[Any]", feed: "Feed") -> Callable[[int], float]:
+    """A function that makes so many updates and returns the seconds that each took."""
+    import jax
+
+    from chary.chunk import initial_carry
+
+    carry = initial_carry(algorithm, BATCH, OBSERVATION_SIZE, ACTION_SIZE, seed=0)
+    step = 0
+
+    def advance(steps: int) -> float:
+        nonlocal carry, step
+        began, end = time.perf_counter(), step + steps
+        while step < end:
+            stop = min(end, feed.reach(step))
+            carry, step = jax.block_until_ready(feed.advance(carry, step, stop)), stop
+        return (time.perf_counter() - began) / steps
+
+    return advance
+
+
+def random_dataset() -> "Dataset":
+    """Transitions that mean nothing."""
+    from chary.data.dataset import Dataset
+
+    rng = np.random.default_rng(0)
+
+    def random(*sizes: int) -> np.ndarray:
+        return rng.uniform(-1, 1, (TRANSITIONS, *sizes)).astype(np.float32)
+
+    columns = {
+        "observations": random(OBSERVATION_SIZE),
+        "actions": random(ACTION_SIZE),
+        "rewards": random(),
+        "next_observations": random(OBSERVATION_SIZE),
+        "terminals": np.zeros(TRANSITIONS, bool),
+        "timeouts": np.arange(TRANSITIONS) % 1000 == 999,
+    }
+    return Dataset.from_columns(columns, name="random")
+
+
+def _msg(case: Case) -> "Algorithm[Any]":
+    from chary.algos.msg import MSGConfig, make_msg
+
+    config = MSGConfig(
+        members=case.members, hidden=case.hidden, alpha=case.alpha, warmup_steps=0, batch_size=BATCH
+    )
+    return make_msg(config, OBSERVATION_SIZE, ACTION_SIZE)
+
+
+def _feed(algorithm: "Algorithm[Any]", dataset: "Dataset") -> "Feed":
+    from chary.data.scaling import RewardTransform, Scaling
+    from chary.feed import make_feed
+
+    scaling = Scaling.of(dataset, RewardTransform(), normalise_observations=False)
+    return make_feed(algorithm, dataset, scaling, BATCH, seed=0)

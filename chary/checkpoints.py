@@ -94,6 +94,8 @@ def prune(folder: Path, keep: set[int]) -> None:
 
 def _reserve(folder: Path, size: int) -> None:
     """Find out that the disk is full before Orbax does, whose threads report it at great length."""
+    if not hasattr(os, "posix_fallocate"):  # not everywhere; there Orbax must speak for itself
+        return
     probe = folder / "room"
     with open(probe, "wb") as file:
         os.posix_fallocate(file.fileno(), 0, size + 2**20)

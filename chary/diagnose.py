@@ -6,7 +6,7 @@ import numpy as np
 from chary.agent import Agent
 from chary.envs.mazes import Maze
 from chary.evaluate import EvalResult
-from chary.types import Batch
+from chary.feed import Feed
 
 PROBES = 256
 """Dataset states at which disagreement is measured."""
@@ -15,7 +15,7 @@ CELL_POINTS = 8
 
 
 def diagnose(
-    agent: Agent, result: EvalResult, transitions: Batch, discount: float | None
+    agent: Agent, result: EvalResult, feed: Feed, discount: float | None
 ) -> dict[str, np.ndarray]:
     """Arrays about one evaluation: starts, returns, paths, and the critics' values and spread."""
     arrays = {
@@ -34,23 +34,23 @@ def diagnose(
         ]
     )
     arrays["start_values"] = agent.uncertainty(result.starts, agent.act(result.starts)).members
-    arrays |= _disagreement(agent, transitions)
+    arrays |= _disagreement(agent, feed)
     if agent.task is not None and agent.task.maze is not None:
         arrays |= maze_maps(agent, agent.task.maze)
     return arrays
 
 
-def _disagreement(agent: Agent, transitions: Batch) -> dict[str, np.ndarray]:
+def _disagreement(agent: Agent, feed: Feed) -> dict[str, np.ndarray]:
     """Spread of the members on logged, policy and random actions at the same dataset states."""
     assert agent.algorithm.values is not None
-    size = transitions.rewards.shape[0]
     rng = np.random.default_rng(0)  # the same probes at every evaluation
-    rows = rng.integers(size, size=PROBES)
-    observations = transitions.observations[rows]
+    rows = rng.integers(feed.size, size=PROBES)
+    probes = feed.rows(rows)
+    observations = probes.observations
     actions = {
-        "data": transitions.actions[rows],
+        "data": probes.actions,
         "policy": agent.algorithm.act(agent.state, observations),
-        "random": jnp.asarray(rng.uniform(-1, 1, transitions.actions[rows].shape), jnp.float32),
+        "random": jnp.asarray(rng.uniform(-1, 1, probes.actions.shape), jnp.float32),
     }
     values = {
         f"values_{kind}": np.asarray(agent.algorithm.values(agent.state, observations, a))

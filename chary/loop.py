@@ -1,9 +1,6 @@
-"""The training loop: many steps in one compiled program, and host work only at boundaries.
+"""The training loop: the host's work, which is done only at boundaries between compiled chunks.
 
-Every step takes its randomness from `fold_in(key, step)`, and the carry holds the running sums of the
-metrics, so the result does not depend on where the loop is cut into chunks: stopping anywhere and
-going on gives the same bits. The number of steps in a chunk is an argument of the compiled program,
-chosen so that the host gets a word in about once a second.
+The length of a chunk is chosen so that the host gets a word in about once a second.
 """
 
 import signal
@@ -13,33 +10,25 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from chary.agent import Agent
+from chary.chunk import Carry, initial_carry
 from chary.data.scaling import Scaling
 from chary.diagnose import diagnose
 from chary.envs import Task
 from chary.errors import CharyError
 from chary.evaluate import EvalResult
+from chary.feed import Feed
 from chary.progress import TrainingDisplay
 from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.tensorboard import EventFiles
-from chary.types import Algorithm, Batch, Metrics
+from chary.types import Algorithm, Batch
 
 CHUNK_SECONDS = 1.0
-DIVERGED = 1e7
+DIVERGED = 1e9
 """No sensible mean of a loss, value or likelihood is larger than this."""
-
-
-class Carry(NamedTuple):
-    """What goes from step to step, and into checkpoints."""
-
-    state: Any
-    sums: Metrics
-    """Metrics summed since the last log line."""
 
 
 class Plan(NamedTuple):
@@ -49,13 +38,13 @@ class Plan(NamedTuple):
     batch_size: int
     discount: float | None
     run: RunConfig
-    transitions: Batch
+    feed: Feed
     held_out: Batch | None
     scaling: Scaling
     task: Task | None
 
     def initial_carry(self) -> Carry:
-        sizes = self.transitions.observations.shape[1], self.transitions.actions.shape[1]
+        sizes = len(self.scaling.observation_mean), len(self.scaling.action_low)
         return initial_carry(self.algorithm, self.batch_size, *sizes, seed=self.run.seed)
 
     def agent(self, state: Any) -> Agent:
@@ -70,70 +59,13 @@ class Plan(NamedTuple):
         )
 
 
-def keys(seed: int) -> tuple[PRNGKeyArray, PRNGKeyArray]:
-    """The key of the initial parameters, and the key that steps are folded into."""
-    init_key, step_key = jax.random.split(jax.random.key(seed))
-    return init_key, step_key
-
-
-def initial_carry(
-    algorithm: Algorithm[Any],
-    batch_size: int,
-    observation_size: int,
-    action_size: int,
-    *,
-    seed: int,
-) -> Carry:
-    """The state before the first step; the metrics' names come from tracing one update."""
-
-    def shape(*sizes: int) -> Any:
-        return jax.ShapeDtypeStruct((batch_size, *sizes), jnp.float32)
-
-    observations, actions, numbers = shape(observation_size), shape(action_size), shape()
-    batch = Batch(observations, actions, numbers, numbers, observations)
-    state = jax.jit(algorithm.init)(keys(seed)[0])
-    metrics = jax.eval_shape(algorithm.update, state, batch, jax.random.key(0))[1]
-    return Carry(state, {name: jnp.zeros(s.shape, s.dtype) for name, s in metrics.items()})
-
-
-def compile_chunk(
-    algorithm: Algorithm[Any], batch_size: int
-) -> Callable[[Carry, Batch, Any, Any, PRNGKeyArray], Carry]:
-    """`chunk(carry, transitions, start, stop, key)`: steps start to stop - 1, as one program."""
-
-    def chunk(
-        carry: Carry, transitions: Batch, start: jax.Array, stop: jax.Array, key: PRNGKeyArray
-    ) -> Carry:
-        size = transitions.rewards.shape[0]
-
-        def one_step(step: jax.Array, carry: Carry) -> Carry:
-            sample_key, update_key = jax.random.split(jax.random.fold_in(key, step))
-            rows = jax.random.randint(sample_key, (batch_size,), 0, size)
-            batch = jax.tree.map(lambda column: column[rows], transitions)
-            state, metrics = algorithm.update(carry.state, batch, update_key)
-            return Carry(state, jax.tree.map(jnp.add, carry.sums, metrics))
-
-        return jax.lax.fori_loop(start, stop, one_step, carry)
-
-    return jax.jit(chunk, donate_argnums=0, compiler_options=compiler_options())
-
-
-def compiler_options() -> dict[str, str]:
-    """On CPUs, XLA's newer matrix kernels are slower than Eigen's at our sizes."""
-    if jax.default_backend() != "cpu":
-        return {}
-    return {"xla_cpu_experimental_ynn_fusion_type": ""}
-
-
 def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
     """Train from a step to the end of the run, leaving everything in the run folder.
 
     Raises KeyboardInterrupt, with a checkpoint written, when the user asks to stop.
     """
     run = plan.run
-    chunk = compile_chunk(plan.algorithm, plan.batch_size)
     validate = jax.jit(plan.algorithm.validate) if plan.algorithm.validate else None
-    step_key = keys(run.seed)[1]
     length, measured_from = 1, step
     saved_at = clock = time.monotonic()
     with (
@@ -144,26 +76,26 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
         display.scores(folder.last(), folder.best())
         _evaluate_if_due(plan, folder, carry, step, display, events, stop_asked)
         while not is_over(step, folder, run):
-            stop = min(step + length, _next_boundary(step, run))
+            stop = min(step + length, _next_boundary(step, run), plan.feed.reach(step))
             began = time.monotonic()
-            carry = jax.block_until_ready(chunk(carry, plan.transitions, step, stop, step_key))
+            carry = jax.block_until_ready(plan.feed.advance(carry, step, stop))
             seconds = time.monotonic() - began
             done, step = stop - step, stop
             # Grow gently: the first chunk includes compilation and says nothing about speed.
             rate = done / max(seconds, 1e-9)
             length = max(1, min(2 * max(length, done), round(CHUNK_SECONDS * rate)))
             display.step(step)
-            _refuse_divergence(carry.sums, step, folder)
+            means = {name: float(s / carry.steps) for name, s in carry.sums.items()}
+            _refuse_divergence(means, step, folder)
 
             best_so_far = False
             if step % run.log_every == 0 or step == run.steps:
-                count = (step - 1) % run.log_every + 1
-                record = {name: float(np.float32(s) / count) for name, s in carry.sums.items()}
+                record = means
                 if validate is not None and plan.held_out is not None:
                     record["validation"] = float(validate(carry.state, plan.held_out))
                     earlier = [m.get("validation") for m in folder.read("metrics")]
                     best_so_far = all(v is None or record["validation"] > v for v in earlier)
-                carry = carry._replace(sums=jax.tree.map(jnp.zeros_like, carry.sums))
+                carry = carry.fresh()
                 folder.append("metrics", {"step": step, **record})
                 now = time.monotonic()
                 speed = (step - measured_from) / max(now - clock, 1e-9)
@@ -223,10 +155,10 @@ def _evaluate_if_due(
         result: EvalResult = agent.evaluate(episodes, step=step, paths=8, stop_asked=stop_asked)
     except KeyboardInterrupt:  # the checkpoint of this step is written; resuming evaluates first
         raise KeyboardInterrupt(_how_to_go_on(folder)) from None
-    folder.save_diagnostics(step, diagnose(agent, result, plan.transitions, plan.discount))
+    folder.save_diagnostics(step, diagnose(agent, result, plan.feed, plan.discount))
     record = {"step": step, "episodes": episodes, **result.record()}
     folder.append("evals", record)
-    events.metrics(step, {f"eval/{k}": v for k, v in result.summary().items() if v is not None})
+    events.evaluation(record)
     display.scores(record, folder.best())
 
 
@@ -236,10 +168,9 @@ def _how_to_go_on(folder: RunFolder) -> str:
     )
 
 
-def _refuse_divergence(sums: Metrics, step: int, folder: RunFolder) -> None:
-    for name, value in sums.items():
-        number = float(value)
-        if not np.isfinite(number) or abs(number) > DIVERGED * max(1, step):
+def _refuse_divergence(means: dict[str, float], step: int, folder: RunFolder) -> None:
+    for name, number in means.items():
+        if not np.isfinite(number) or abs(number) > DIVERGED:
             what = "is not a number" if np.isnan(number) else f"has grown to {number:.3g}"
             sound = folder.checkpoint_steps()
             raise CharyError(

@@ -17,11 +17,18 @@ def layout() -> dict[str, Any]:
     return {
         "platform": platform.platform(),
         "cpu": cpu_name(),
-        "threads": len(os.sched_getaffinity(0)),
+        "threads": cores(),
         "backend": jax.default_backend(),
         "devices": len(devices),
         "device": devices[0].device_kind,
     }
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def cpu_name() -> str:

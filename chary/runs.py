@@ -6,6 +6,7 @@
     evals.jsonl     one line an evaluation, with every episode's return and length
     diagnostics/    <step>.npz, what the critics thought at each evaluation
     checkpoints/    <step>/, the newest few and the best
+    tensorboard/    event files, where they were asked for
 
 Lines are appended whole. Resuming cuts every log back to the step of the checkpoint it starts from.
 """
@@ -160,7 +161,7 @@ class RunFolder:
     def best(self) -> Record | None:
         """The evaluation with the best score (or validation, where there is no simulator).
 
-        Of equals the later; only evaluations whose checkpoint was written count.
+        Of equals the later.
         """
         evals = self.read("evals")
         if evals:
@@ -183,13 +184,17 @@ def claimed(path: Path) -> Iterator[None]:
         if path.exists() and not path.is_dir():
             raise CharyError(f"{path}: is a file; a run needs a folder of its own.")
         path.mkdir(parents=True, exist_ok=True)
-        foreign = any(entry.name != ".lock" for entry in path.iterdir())
+        lock = filelock.FileLock(path / ".lock")
+        lock.acquire(timeout=0)
+        # A run that was killed as it began has only these.
+        own = {".lock", ".config.json.new"}
+        foreign = any(entry.name not in own for entry in path.iterdir())
         if foreign and not RunFolder.exists(path):
+            lock.release()
+            (path / ".lock").unlink(missing_ok=True)
             raise CharyError(
                 f"{path}: holds other files but no run (no config.json). Choose another --run."
             )
-        lock = filelock.FileLock(path / ".lock")
-        lock.acquire(timeout=0)
     except filelock.Timeout:
         raise CharyError(
             f"{path}: in use by another process. Wait for it, stop it, or choose another --run."
@@ -204,8 +209,8 @@ def claimed(path: Path) -> Iterator[None]:
 
 def headline(evaluation: Record) -> float:
     """The number that ranks an evaluation: normalised score, or the plain return."""
-    score = evaluation.get("score")
-    return float(score if score is not None else evaluation.get("return", -math.inf))
+    numbers = (evaluation.get("score"), evaluation.get("return"))
+    return float(next((number for number in numbers if number is not None), -math.inf))
 
 
 def jsonable(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Settings of a run beside those of its algorithm, and how presets fill them in."""
 
 from dataclasses import asdict, dataclass, fields, replace
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,10 @@ class RunConfig:
         )
         require(0 <= self.validation < 1, "validation", self.validation, "at least 0 and below 1")
         require(self.patience >= 0, "patience", self.patience, "at least 0")
+        for option in ("reward_scale", "reward_shift"):
+            value = getattr(self, option)
+            if value is not None:
+                require(isfinite(value), option.replace("_", "-"), value, "a finite number")
         if self.patience and not self.validation:
             raise CharyError("--patience needs held-out episodes: add --validation 0.1, say.")
 
@@ -67,6 +72,11 @@ def require(condition: bool, option: str, value: object, allowed: str) -> None:
     """Refuse a setting that makes no sense."""
     if not condition:
         raise CharyError(f"--{option} is {value}, but must be {allowed}.")
+
+
+def require_rate(option: str, value: float) -> None:
+    """Refuse a step size that would not learn."""
+    require(0.0 < value < inf, option, value, "above 0 and finite")
 
 
 def apply(

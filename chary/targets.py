@@ -28,7 +28,7 @@ def mean_and_std(
 def lower_confidence_bound(
     values: Float[Array, "member batch"], beta: Float[Array, ""] | float
 ) -> Float[Array, " batch"]:
-    """Q_LCB = E[Q_i] + beta * sqrt(V[Q_i]), beta <= 0 (Eq. 5 of Ghasemipour et al. 2022)."""
+    """Q_LCB = E[Q_i] + beta * sqrt(V[Q_i]), beta <= 0 (Eq. 7 of Ghasemipour et al. 2022)."""
     mean, std = mean_and_std(values)
     return mean + beta * std
 

@@ -3,11 +3,20 @@
 import time
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any
 
 from chary.errors import CharyError
 from chary.runs import RunFolder
+
+
+def require_tensorboard() -> None:
+    """Refuse before a run begins where the package is missing."""
+    if find_spec("tensorboard") is None:
+        raise CharyError(
+            "--tensorboard needs the tensorboard package: pip install 'chary[tensorboard]'."
+        )
 
 
 class EventFiles:
@@ -21,16 +30,11 @@ class EventFiles:
     def __enter__(self) -> "EventFiles":
         if not self.enabled:
             return self
-        try:
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-            # Made from protocol buffers at run time, so no type checker can see into them.
-            self._event: Any = import_module("tensorboard.compat.proto.event_pb2")
-            self._summary: Any = import_module("tensorboard.compat.proto.summary_pb2")
-        except ImportError:
-            raise CharyError(
-                "--tensorboard needs the tensorboard package: pip install 'chary[tensorboard]'."
-            ) from None
+        # Made from protocol buffers at run time, so no type checker can see into them.
+        self._event: Any = import_module("tensorboard.compat.proto.event_pb2")
+        self._summary: Any = import_module("tensorboard.compat.proto.summary_pb2")
         path = self.folder.path / "tensorboard"
         for old in path.glob("events.*"):
             old.unlink()
@@ -38,8 +42,13 @@ class EventFiles:
         for record in self.folder.read("metrics"):
             self.metrics(record["step"], record)
         for record in self.folder.read("evals"):
-            self.metrics(record["step"], {f"eval/{k}": v for k, v in record.items()})
+            self.evaluation(record)
         return self
+
+    def evaluation(self, record: Mapping[str, Any]) -> None:
+        """One point for every number that sums up an evaluation."""
+        numbers = {f"eval/{k}": v for k, v in record.items() if k not in ("step", "episodes")}
+        self.metrics(record["step"], numbers)
 
     def metrics(self, step: int, record: Mapping[str, Any]) -> None:
         """One point for every number in the record."""

@@ -8,16 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chary import algos, data, loop, settings
+from chary import algos, chunk, data, loop, settings
 from chary.agent import Agent
 from chary.data import sources
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling
-from chary.envs import find_task
+from chary.envs import Task, find_task
 from chary.errors import CharyError, unknown_name
+from chary.feed import make_feed
 from chary.machine import layout, versions
 from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
+from chary.tensorboard import require_tensorboard
 from chary.version import __version__
 
 
@@ -40,6 +42,9 @@ def train(
     name = dataset.name if isinstance(dataset, Dataset) else str(dataset)
     config, run_config = configure(algorithm, preset, name)
     changes["dataset"] = name
+    if isinstance(dataset, Dataset):
+        changes["dataset"] = dataset.origin or name
+        changes["data_file"] = Path(dataset.data_file) if dataset.data_file else None
     if run is not None:
         changes["run"] = Path(run)
     config, run_config = settings.apply(changes, config, run_config, source="chary.train")
@@ -50,7 +55,7 @@ def configure(algorithm: str, preset: str, dataset: str) -> tuple[Any, RunConfig
     """An algorithm's settings and the run's, as a preset has them."""
     entry = algos.entry(algorithm)
     if preset == "auto":
-        named = sources.find(dataset)
+        named = sources.recognise(dataset)
         preset = named.preset if named else "none"
     if preset != "none" and preset not in entry.presets:
         raise unknown_name("preset", preset, ["none", *entry.presets], f"(of {algorithm})")
@@ -68,18 +73,18 @@ def start(
     go_on: bool = False,
 ) -> Agent:
     """Begin a run with complete settings, or go on with the same one where that is asked for."""
+    # A file of your own is taken as it is; what suits a named dataset goes with its name.
+    named = sources.recognise(dataset.name if isinstance(dataset, Dataset) else str(dataset))
     if not isinstance(dataset, Dataset):
-        source, dataset = str(dataset), data.load(dataset, data_file=run.data_file)
-        # Files are found again from any working folder.
-        if run.data_file is not None:
-            run = replace(run, data_file=run.data_file.expanduser().absolute())
-        elif sources.find(source) is None:
-            run = replace(run, dataset=str(Path(source).expanduser().absolute()))
-    named = sources.find(dataset.name)
+        dataset = data.load(dataset, data_file=run.data_file)
+        run = replace(run, dataset=dataset.origin)
+        if dataset.data_file:
+            run = replace(run, data_file=Path(dataset.data_file))
     recommended = named.reward if named else RewardTransform()
     run = replace(
         run,
-        run=run.run or Path("runs") / re.sub(r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"),
+        run=run.run
+        or Path("runs") / re.sub(r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"),
         reward_scale=recommended.scale if run.reward_scale is None else run.reward_scale,
         reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
     )
@@ -90,6 +95,8 @@ def start(
             "the policy will only imitate. Set --warmup-steps or take a --preset.",
             stacklevel=2,
         )
+    if run.tensorboard:
+        require_tensorboard()
     plan = _plan(algorithm, config, run, dataset)
     record = {
         "chary": __version__,
@@ -107,7 +114,7 @@ def start(
         "scaling": plan.scaling.to_json(),
         "layout": layout(),
         "versions": versions(),
-        "command": shlex.join(["chary", *sys.argv[1:]]),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
     }
     with claimed(run.run):
         if not RunFolder.exists(run.run):
@@ -125,9 +132,11 @@ def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None
     `dataset` is needed only where the run was started with one from memory; `steps` lengthens the
     run.
     """
-    folder = RunFolder.open(Path(run))
-    with claimed(folder.path):
+    RunFolder.open(Path(run))  # refuses what is no run before claiming it
+    with claimed(Path(run)):
+        folder = RunFolder.open(Path(run))
         algorithm, config, run_config = _settings_of(folder)
+        run_config = replace(run_config, run=folder.path)  # it may have been moved
         if steps is not None and steps < run_config.steps:
             raise CharyError(
                 f"{run}: already meant to run {run_config.steps} steps; --steps must not be less."
@@ -164,10 +173,12 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     if which not in ("last", "best"):
         raise CharyError(f"which is '{which}', but must be 'last' or 'best'.")
     best = folder.best() if which == "best" else None
+    if which == "best" and best is None:
+        raise CharyError(f"{run}: nothing was evaluated, so there is no best; take the last.")
     described = folder.config["dataset"]
     sizes = described["observation_size"], described["action_size"]
     made = algos.entry(algorithm).make(config, *sizes)
-    like = loop.initial_carry(made, config.batch_size, *sizes, seed=run_config.seed)
+    like = chunk.initial_carry(made, config.batch_size, *sizes, seed=run_config.seed)
     _, carry, damage = folder.restore(like, step=best["step"] if best else None)
     for line in damage:
         warnings.warn(f"{line} Using an earlier one.", stacklevel=2)
@@ -186,25 +197,46 @@ def _plan(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> loop
     """Put together what the loop needs."""
     assert run.reward_scale is not None and run.reward_shift is not None
     reward = RewardTransform(run.reward_scale, run.reward_shift)
+    made = algos.entry(algorithm).make(config, dataset.observation_size, dataset.action_size)
+    if run.validation and made.validate is None:
+        raise CharyError(
+            f"--validation holds out data to score an algorithm on, but {algorithm} has no such score."
+        )
     held_out = None
     learn_from = dataset
     if run.validation:
         learn_from, held_out = dataset.split(run.validation, run.seed)
     scaling = Scaling.of(learn_from, reward, normalise_observations=run.normalise_observations)
-    sizes = dataset.observation_size, dataset.action_size
     return loop.Plan(
-        algorithm=algos.entry(algorithm).make(config, *sizes),
+        algorithm=made,
         batch_size=config.batch_size,
         discount=getattr(config, "discount", None),
         run=run,
-        transitions=learn_from.transitions(scaling),
+        feed=make_feed(made, learn_from, scaling, config.batch_size, seed=run.seed),
         held_out=held_out.transitions(scaling) if held_out else None,
         scaling=scaling,
-        task=find_task(dataset.name),
+        task=_task_of(dataset),
     )
 
 
-def _train(plan: loop.Plan, folder: RunFolder, carry: loop.Carry | None, step: int) -> Agent:
+def _task_of(dataset: Dataset) -> Task | None:
+    """The simulator that goes by the dataset's name, if it takes such observations and actions."""
+    task = find_task(dataset.name)
+    if task is None:
+        return None
+    environment = task.make()
+    spaces = environment.observation_space.shape, environment.action_space.shape
+    environment.close()
+    sizes = (dataset.observation_size,), (dataset.action_size,)
+    if spaces != sizes:
+        raise CharyError(
+            f"the data is called '{dataset.name}' like a task whose observations and actions are "
+            f"{spaces}, but has {sizes}. Give it another name."
+        )
+    return task
+
+
+def _train(plan: loop.Plan, folder: RunFolder, carry: chunk.Carry | None, step: int) -> Agent:
     carry = loop.run_loop(plan, folder, carry or plan.initial_carry(), step)
     return plan.agent(carry.state)
 
@@ -231,7 +263,8 @@ def _differences(there: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     differences = [] if there.get("algorithm") == wanted["algorithm"] else ["algorithm"]
     for part in ("settings", "run", "dataset"):
         mine, theirs = wanted[part], there.get(part, {})
-        differences += [key for key in mine if mine[key] != theirs.get(key)]
+        # A folder may be called by another name: runs/a, or its whole path.
+        differences += [key for key in mine if mine[key] != theirs.get(key) and key != "run"]
     return differences
 
 

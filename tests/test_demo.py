@@ -41,3 +41,13 @@ def test_the_bench_counts_what_it_times(monkeypatch: pytest.MonkeyPatch) -> None
     assert row["share_of_gemm"] == pytest.approx(row["gflops"] / max(rates.values()))
     assert row["compile_s"] > 0 and row["peak_mb"] > 0
     assert bench.passes(bench.Case(2, (8, 8), 0.0)) == 6
+
+
+def test_the_bench_compares_memory_with_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "WINDOW_SECONDS", 0.01)
+    monkeypatch.setattr(bench, "TRANSITIONS", 2_000)
+    memory, files = bench.compare_feeds(bench.Case(2, (8, 8), 0.1))
+    assert (memory["transitions"], files["transitions"]) == ("memory", "files")
+    assert memory["ratio"] == 1.0
+    speeds = files["updates_per_s"] / memory["updates_per_s"]
+    assert files["ratio"] == pytest.approx(speeds)

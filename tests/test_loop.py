@@ -13,9 +13,9 @@ import pytest
 
 import chary
 from chary import loop
+from chary.chunk import initial_carry
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.loop import compile_chunk, initial_carry, keys
 from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.training import _plan, configure
@@ -45,12 +45,11 @@ def test_chunks_of_any_length_give_the_same_bits(algorithm: str, dataset: Datase
         {**settings_of(algorithm), "reward_scale": 1.0, "reward_shift": 0.0}, config, run, source=""
     )
     plan = _plan(algorithm, config, run, dataset)
-    chunk = compile_chunk(plan.algorithm, plan.batch_size)
     ends = []
     for cuts in ([0, 20], [0, 1, 2, 13, 20], list(range(21))):
         carry = plan.initial_carry()
         for start, stop in pairwise(cuts):
-            carry = chunk(carry, plan.transitions, start, stop, keys(0)[1])
+            carry = plan.feed.advance(carry, start, stop)
         ends.append(bits(carry))
     assert ends[0] == ends[1] == ends[2]
 
@@ -105,10 +104,61 @@ def test_a_longer_run_is_what_it_would_have_been_from_the_start(
     dataset: Dataset, tmp_path: Path
 ) -> None:
     long = chary.train("bc", dataset, run=tmp_path / "long", steps=40, **QUICK)
-    chary.train("bc", dataset, run=tmp_path / "short", steps=20, **QUICK)
+    chary.train("bc", dataset, run=tmp_path / "short", steps=25, **QUICK)
     lengthened = chary.resume(tmp_path / "short", dataset=dataset, steps=40)
     assert bits(lengthened.state) == bits(long.state)
     assert RunFolder.open(tmp_path / "short").config["run"]["steps"] == 40
+    # The shorter run closed its last log line at step 25; what follows is averaged from there.
+    whole, cut = (RunFolder.open(tmp_path / run).read("metrics") for run in ("long", "short"))
+    assert [m["step"] for m in cut] == [10, 20, 25, 30, 40]
+    assert cut[-1] == whole[-1]
+    parts = 0.5 * (cut[2]["policy/log_likelihood"] + cut[3]["policy/log_likelihood"])
+    assert parts == pytest.approx(whole[2]["policy/log_likelihood"], rel=1e-5)
+
+
+def test_a_run_may_be_moved_and_called_by_another_name(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chary.train("bc", dataset, run="first", steps=10, **QUICK)
+    (tmp_path / "first").rename(tmp_path / "second")
+    moved = chary.resume("second", dataset=dataset, steps=20)
+    assert moved.folder == Path("second") and not (tmp_path / "first").exists()
+    chary.train("bc", dataset, run=tmp_path / "second", resume=True, steps=20, **QUICK)
+
+
+def test_a_dataset_from_a_file_is_found_again(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chary.data.formats.write(dataset, Path("mine.npz"))
+    chary.train("bc", chary.load("mine.npz"), run="run", steps=10, **QUICK)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert chary.resume("../run", steps=20).folder == Path("../run")
+
+
+def test_data_that_borrows_the_name_of_a_task_is_refused_before_the_run(
+    columns: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    borrowed = Dataset.from_columns(columns, name="pointmaze-umaze")
+    with pytest.raises(CharyError, match="another name"):
+        chary.train("bc", borrowed, run=tmp_path / "run", steps=10, **QUICK)
+    assert not (tmp_path / "run").exists()
+
+
+def test_holding_out_data_for_an_algorithm_without_a_validation_score(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(CharyError, match="msg has no such score"):
+        chary.train("msg", dataset, run=tmp_path / "run", validation=0.2, **MSG_QUICK)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_without_evaluations_has_no_best(dataset: Dataset, tmp_path: Path) -> None:
+    chary.train("bc", dataset, run=tmp_path / "run", steps=10, **QUICK)
+    with pytest.raises(CharyError, match="there is no best"):
+        chary.open_run(tmp_path / "run", which="best")
 
 
 def test_seeds_and_nothing_else_decide_the_result(dataset: Dataset, tmp_path: Path) -> None:
@@ -172,13 +222,14 @@ def test_a_run_that_is_all_warm_up_says_so(dataset: Dataset, tmp_path: Path) -> 
 
 
 def test_a_signal_asks_once_and_a_second_interrupt_insists() -> None:
+    before = signal.getsignal(signal.SIGINT)
     with loop.stop_requests() as asked:
         assert not asked()
         signal.raise_signal(signal.SIGTERM)
         assert asked()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_boundaries_fall_on_log_lines_evaluations_and_the_end() -> None:

@@ -169,6 +169,13 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_run_that_was_killed_as_it_began_leaves_a_usable_folder(tmp_path: Path) -> None:
+    (tmp_path / ".config.json.new").write_text('{"algo')
+    with claimed(tmp_path):
+        RunFolder.create(tmp_path, {"algorithm": "bc"})
+    assert RunFolder.open(tmp_path).config == {"algorithm": "bc"}
+
+
 def test_a_second_run_in_the_same_folder_is_refused_with_the_reason(
     dataset: Dataset, tmp_path: Path
 ) -> None:

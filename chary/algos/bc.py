@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
-from chary.settings import require
+from chary.settings import require, require_rate
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 
@@ -33,6 +33,7 @@ class BCConfig:
     def __post_init__(self) -> None:
         require(min(self.hidden, default=0) >= 1, "hidden", self.hidden, "sizes of at least 1")
         require(self.batch_size >= 1, "batch-size", self.batch_size, "at least 1")
+        require_rate("learning-rate", self.learning_rate)
 
 
 class BCState(NamedTuple):
@@ -48,10 +49,13 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
         policy = Policy.init(observation_size, action_size, config.hidden, key=key)
         return BCState(policy, adam_init(policy), jnp.float32(config.learning_rate))
 
+    def likelihood(policy: Policy, batch: Batch) -> Float[Array, ""]:
+        return policy(batch.observations).log_prob(batch.actions).mean()
+
     def policy_loss(policy: Policy, batch: Batch) -> tuple[Float[Array, ""], Metrics]:
         """Negative log-likelihood of the logged actions."""
-        likelihood = policy(batch.observations).log_prob(batch.actions).mean()
-        return -likelihood, {"policy/log_likelihood": likelihood}
+        value = likelihood(policy, batch)
+        return -value, {"policy/log_likelihood": value}
 
     def update(state: BCState, batch: Batch, key: PRNGKeyArray) -> tuple[BCState, Metrics]:
         del key  # the loss is deterministic
@@ -68,6 +72,6 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
         return state.policy.act(observations, key=key)
 
     def validate(state: BCState, batch: Batch) -> Float[Array, ""]:
-        return state.policy(batch.observations).log_prob(batch.actions).mean()
+        return likelihood(state.policy, batch)
 
     return Algorithm(init, update, act, validate=validate)

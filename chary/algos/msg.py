@@ -3,11 +3,11 @@
 N Q-functions, each trained towards its own target, and a policy that climbs their lower confidence
 bound. One step does, for a batch (s, a, r, s') and the policy pi:
 
-    critics   y_i  = r + gamma * Q_target_i(s', a'_i),  a'_i ~ pi(s')                     (Eq. 4)
-              L_i  = 1/2 E[w_i (Q_i(s, a) - y_i)^2],    w_i ~ U[0, 2]                     (Eq. 3)
+    critics   y_i  = r + gamma * Q_target_i(s', a'_i),  a'_i ~ pi(s')                     (Eq. 6)
+              L_i  = 1/2 E[w_i (Q_i(s, a) - y_i)^2],    w_i ~ U[0, 2]                     (Eq. 5)
               H_i  = E[Q_i(s, a_i)] - E[Q_i(s, a)],     a_i ~ pi(s)
-              minimise  sum_i L_i + alpha * H_i                                           (Eq. 6)
-    policy    maximise  E[mean_i Q_i(s, a) + beta * std_i Q_i(s, a)],  a ~ pi(s)          (Eq. 5)
+              minimise  sum_i L_i + alpha * H_i                                           (Eq. 8)
+    policy    maximise  E[mean_i Q_i(s, a) + beta * std_i Q_i(s, a)],  a ~ pi(s)          (Eq. 7)
               plus an entropy bonus; in the first steps log pi(a | s) instead (cloning)
     targets   Q_target_i moves by tau towards Q_i
 
@@ -15,6 +15,8 @@ No member ever sees another's value: that independence is what makes their sprea
 """
 
 from dataclasses import dataclass
+from functools import partial
+from math import isfinite
 from typing import Literal, NamedTuple
 
 import jax
@@ -24,7 +26,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from chary.ensembles import ENSEMBLES, EnsembleShape
 from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
-from chary.settings import require
+from chary.settings import require, require_rate
 from chary.targets import TARGETS, mean_and_std
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
 
@@ -78,6 +80,12 @@ class MSGConfig:
         require(0.0 < self.tau <= 1.0, "tau", self.tau, "above 0 and at most 1")
         require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
         require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
+        require_rate("critic-learning-rate", self.critic_learning_rate)
+        require_rate("policy-learning-rate", self.policy_learning_rate)
+        require_rate("temperature-learning-rate", self.temperature_learning_rate)
+        require(
+            isfinite(self.target_entropy), "target-entropy", self.target_entropy, "a finite number"
+        )
 
 
 class Hyper(NamedTuple):
@@ -160,7 +168,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         )
 
     def td_targets(state: MSGState, batch: Batch, noise: Noise) -> Float[Array, "member batch"]:
-        """y_i = r + gamma * Q_target_i(s', a'_i), with no gradient through it (Eq. 4)."""
+        """y_i = r + gamma * Q_target_i(s', a'_i), with no gradient through it (Eq. 6)."""
         next_actions = state.policy(batch.next_observations).sample(noise.next_actions)
         next_heads = ensemble.heads(state.critics.target, batch.next_observations, next_actions)
         return batch.rewards + state.hyper.discount * batch.discounts * targets.backup(next_heads)
@@ -168,7 +176,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     def critic_loss(
         critics: PyTree, state: MSGState, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, ""], Metrics]:
-        """sum_i L_i + alpha * H_i (Eqs. 3 and 6)."""
+        """sum_i L_i + alpha * H_i (Eqs. 5 and 8)."""
         wanted = td_targets(state, batch, noise)
         if noise.regulariser_actions is not None:
             # One pass over dataset actions and policy actions together.
@@ -199,7 +207,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     def policy_loss(
         policy: Policy, state: MSGState, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, ""], Metrics]:
-        """Climb the lower confidence bound (Eq. 5), or clone the data while warming up."""
+        """Climb the lower confidence bound (Eq. 7), or clone the data while warming up."""
         law = policy(batch.observations)
         actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
         values = ensemble.values(state.critics.online, batch.observations, actions)
@@ -222,8 +230,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         log_temperature: Float[Array, ""], entropy: Float[Array, ""], state: MSGState
     ) -> Float[Array, ""]:
         """The temperature falls while the policy is more random than asked, and rises otherwise."""
-        tuning = jnp.where(state.step < config.warmup_steps, 0.0, 1.0)
-        return tuning * jnp.exp(log_temperature) * (entropy - state.hyper.target_entropy)
+        return jnp.exp(log_temperature) * (entropy - state.hyper.target_entropy)
 
     def step(state: MSGState, batch: Batch, noise: Noise) -> tuple[MSGState, Metrics]:
         """One update with the given noise; the policy climbs the critics from before the step."""
@@ -250,17 +257,21 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             state.policy, policy_gradient, state.policy_optimiser, hyper.policy_learning_rate
         )
 
-        log_temperature, temperature_optimiser = state.log_temperature, state.temperature_optimiser
+        temperature = state.log_temperature, state.temperature_optimiser
         if config.entropy == "tuned":
             temperature_gradient = jax.grad(temperature_loss)(
-                log_temperature, policy_metrics["policy/entropy"], state
+                state.log_temperature, policy_metrics["policy/entropy"], state
             )
-            log_temperature, temperature_optimiser = adam_step(
-                log_temperature,
+            tuned = adam_step(
+                state.log_temperature,
                 temperature_gradient,
-                temperature_optimiser,
+                state.temperature_optimiser,
                 hyper.temperature_learning_rate,
             )
+            # Tuning, its moments included, begins after the warm-up.
+            warming_up = state.step < config.warmup_steps
+            temperature = jax.tree.map(partial(jnp.where, warming_up), temperature, tuned)
+        log_temperature, temperature_optimiser = temperature
 
         return MSGState(
             step=state.step + 1,

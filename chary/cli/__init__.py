@@ -33,15 +33,15 @@ def usage() -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; errors that a user can mend become one message and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(usage())
-        return 0
-    if arguments[0] == "--version":
-        print(f"chary {__version__}")
-        return 0
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", UserWarning)
     try:
+        if not arguments or arguments[0] in ("-h", "--help", "help"):
+            print(usage(), flush=True)
+            return 0
+        if arguments[0] == "--version":
+            print(f"chary {__version__}")
+            return 0
         if arguments[0] not in COMMANDS:
             raise unknown_name("command", arguments[0], COMMANDS, "See `chary --help`.")
         return import_module(f"chary.cli.{arguments[0]}").main(arguments[1:])

@@ -4,9 +4,10 @@ from typing import Any
 
 import tyro
 
-from chary.bench import BATCH, CASES, WINDOWS, run_bench
-from chary.cli.output import JsonFlag, show
+from chary.bench import BATCH, CASES, LARGE, WINDOWS, Case, compare_feeds, run_bench
+from chary.cli.output import Flag, show
 from chary.machine import cpu_name
+from chary.settings import require
 
 COLUMNS = {
     "members": "members", "hidden": "hidden", "alpha": "alpha", "updates_per_s": "updates/s",
@@ -14,15 +15,28 @@ COLUMNS = {
     "compile_s": "compile s", "peak_mb": "peak MB",
 }  # fmt: skip
 
+FEED_COLUMNS = {
+    "transitions": "transitions in", "members": "members", "updates_per_s": "updates/s",
+    "ratio": "of the speed from memory",
+}  # fmt: skip
+
 
 def main(arguments: list[str]) -> int:
-    def bench(members: tuple[int, ...] = (), json: JsonFlag = False) -> None:
+    def bench(members: tuple[int, ...] = (), feeds: Flag = False, json: Flag = False) -> None:
         """Time MSG updates on random data (29 observations, 8 actions, batches of 256).
 
         Args:
             members: Only cases with these numbers of members; all by default.
+            feeds: Compare data in memory with data in files instead, at 4 members of 3x256.
             json: Print the table as one JSON object.
         """
+        if feeds:
+            rows = compare_feeds(Case(4, LARGE, 0.1))
+            show(rows, FEED_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+            return
+        sizes = sorted({case.members for case in CASES})
+        for size in members:
+            require(size in sizes, "members", size, f"of {', '.join(map(str, sizes))}")
         cases = [case for case in CASES if not members or case.members in members]
         rates, rows = run_bench(cases)
         best = max(rates, key=lambda name: rates[name])

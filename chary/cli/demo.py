@@ -4,9 +4,9 @@ from pathlib import Path
 
 import tyro
 
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.demo import EPISODES, run_demo
-from chary.errors import CharyError
+from chary.settings import require
 
 COLUMNS = {
     "name": "", "success": "success", "steps_to_goal": "steps to goal",
@@ -15,7 +15,7 @@ COLUMNS = {
 
 
 def main(arguments: list[str]) -> int:
-    def demo(out: Path = Path("demo"), seed: int = 0, json: JsonFlag = False) -> None:
+    def demo(out: Path = Path("demo"), seed: int = 0, json: Flag = False) -> None:
         """Collect pointmaze-umaze, train behavioural cloning and MSG, compare them, draw the maze.
 
         Args:
@@ -23,8 +23,7 @@ def main(arguments: list[str]) -> int:
             seed: Seed of training and evaluation.
             json: Print the table as one JSON object.
         """
-        if seed < 0:
-            raise CharyError(f"--seed is {seed}, but must be at least 0.")
+        require(seed >= 0, "seed", seed, "at least 0")
         rows, figure = run_demo(out, seed=seed)
         title = f"From the far corner, {EPISODES} episodes, seed {seed} (data: its own episodes)"
         show(rows, COLUMNS, as_json=json, title=title, figure=str(figure), seed=seed)

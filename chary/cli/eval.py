@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import tyro
 
 from chary import training
-from chary.cli.output import JsonFlag, show
-from chary.errors import CharyError
+from chary.cli.output import Flag, show
+from chary.settings import require
 
 COLUMNS = {
     "run": "run", "episodes": "episodes", "success": "success", "steps_to_goal": "steps to goal",
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
         episodes: int = 100,
         which: Literal["last", "best"] = "last",
         seed: int = 0,
-        json: JsonFlag = False,
+        json: Flag = False,
     ) -> None:
         """Evaluate a run's policy, acting without randomness.
 
@@ -33,10 +33,8 @@ def main(arguments: list[str]) -> int:
             seed: Seed of the episodes' starts.
             json: Print the result, every episode included, as one JSON object.
         """
-        if episodes < 1:
-            raise CharyError(f"--episodes is {episodes}, but must be at least 1.")
-        if seed < 0:
-            raise CharyError(f"--seed is {seed}, but must be at least 0.")
+        require(episodes >= 1, "episodes", episodes, "at least 1")
+        require(seed >= 0, "seed", seed, "at least 0")
         agent = training.open_run(run, which=which)
         agent.seed = seed
         row = {

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-JsonFlag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
 def show(

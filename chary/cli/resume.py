@@ -6,9 +6,8 @@ from typing import Annotated
 import tyro
 
 from chary import training
-from chary.cli.output import JsonFlag
-from chary.cli.runs import show_runs
-from chary.runs import RunFolder
+from chary.cli.output import Flag
+from chary.cli.runs import show_run
 
 
 def main(arguments: list[str]) -> int:
@@ -16,7 +15,7 @@ def main(arguments: list[str]) -> int:
         run: Annotated[Path, tyro.conf.Positional],
         /,
         steps: int | None = None,
-        json: JsonFlag = False,
+        json: Flag = False,
     ) -> None:
         """Go on with an interrupted run; it ends in the same bits as if never interrupted.
 
@@ -26,7 +25,7 @@ def main(arguments: list[str]) -> int:
             json: Print the result as one JSON object.
         """
         agent = training.resume(run, steps=steps)
-        show_runs([RunFolder.open(agent.folder)], as_json=json)
+        show_run(agent.folder, as_json=json)
 
     tyro.cli(resume, args=arguments, prog="chary resume")
     return 0

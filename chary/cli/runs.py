@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.errors import CharyError
 from chary.runs import RunFolder, headline
 
@@ -19,7 +19,7 @@ SCORES = "last and best: normalised score, or return where a task has no referen
 
 def main(arguments: list[str]) -> int:
     def runs(
-        folder: Annotated[Path, tyro.conf.Positional] = Path("runs"), /, json: JsonFlag = False
+        folder: Annotated[Path, tyro.conf.Positional] = Path("runs"), /, json: Flag = False
     ) -> None:
         """Table of the run folders below a folder, with their last and best scores.
 
@@ -30,21 +30,21 @@ def main(arguments: list[str]) -> int:
         if not folder.is_dir():
             raise CharyError(f"{folder}: no such folder. Name the one that holds your runs.")
         found = sorted(config.parent for config in folder.rglob("config.json"))
-        folders: list[RunFolder] = []
+        rows: list[dict[str, Any]] = []
         for path in found:
             try:
-                folders.append(RunFolder.open(path))
+                rows.append(describe(RunFolder.open(path)))
             except CharyError as error:  # other programs have files of that name too
                 warnings.warn(f"{error} Passed over.", stacklevel=1)
-        show_runs(folders, as_json=json)
+        show(rows, COLUMNS, as_json=json, title=SCORES)
 
     tyro.cli(runs, args=arguments, prog="chary runs")
     return 0
 
 
-def show_runs(folders: list[RunFolder], *, as_json: bool) -> None:
-    """One row a run."""
-    show([describe(folder) for folder in folders], COLUMNS, as_json=as_json, title=SCORES)
+def show_run(folder: Path, *, as_json: bool) -> None:
+    """The row of one run."""
+    show([describe(RunFolder.open(folder))], COLUMNS, as_json=as_json, title=SCORES)
 
 
 def describe(folder: RunFolder) -> dict[str, Any]:

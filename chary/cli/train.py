@@ -7,10 +7,9 @@ from typing import Annotated
 import tyro
 
 from chary import algos
-from chary.cli.output import JsonFlag
-from chary.cli.runs import show_runs
+from chary.cli.output import Flag
+from chary.cli.runs import show_run
 from chary.errors import CharyError
-from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.training import configure, start
 
@@ -45,7 +44,7 @@ def main(arguments: list[str]) -> int:
             ),
             (
                 "json",
-                Annotated[JsonFlag, tyro.conf.arg(help="Print the result as one JSON object.")],
+                Annotated[Flag, tyro.conf.arg(help="Print the result as one JSON object.")],
                 field(default=False),
             ),
         ],
@@ -62,5 +61,5 @@ def main(arguments: list[str]) -> int:
     agent = start(
         algorithm, parsed.algorithm, parsed.run, dataset=parsed.run.dataset, preset=parsed.preset
     )
-    show_runs([RunFolder.open(agent.folder)], as_json=parsed.json)
+    show_run(agent.folder, as_json=parsed.json)
     return 0

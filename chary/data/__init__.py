@@ -1,5 +1,6 @@
 """From a name or a file to a checked, immutable dataset."""
 
+from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
 
@@ -20,9 +21,10 @@ def load(name_or_path: str | Path, *, data_file: str | Path | None = None) -> Da
     if data_file is not None:
         if named is None:
             raise unknown_name("dataset", text, NAMED, "A data file needs the name of a known one.")
-        return named.read(_existing(data_file))
+        path = _existing(data_file)
+        return replace(named.read(path), origin=text, data_file=str(path.absolute()))
     if named is not None:
-        return named.fetch()
+        return replace(named.fetch(), origin=text)
     try:
         path = Path(text).expanduser()
         exists = path.exists()
@@ -30,9 +32,9 @@ def load(name_or_path: str | Path, *, data_file: str | Path | None = None) -> Da
         raise CharyError(f"{text}: no such file ({error}).") from error
     published = sources.find_by_file(path)
     if published is not None and exists:
-        return published.read(path)
+        return replace(published.read(path), origin=str(path.absolute()))
     if path.suffix.lower() in FORMATS or exists or "/" in text:
-        return formats.read(path)
+        return replace(formats.read(path), origin=str(path.absolute()))
     raise unknown_name("dataset", text, NAMED, f"Or give a file that ends in {', '.join(FORMATS)}.")
 
 

@@ -1,10 +1,10 @@
 """The dataset: logged transitions, checked once and never changed."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,8 @@ COLUMNS = (
     "terminals",
     "timeouts",
 )
+PIECE = 2**16
+"""Rows looked at or copied at a time where the whole may not fit into memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,10 @@ class Dataset:
     action_high: np.ndarray
     metadata: dict[str, str] = field(default_factory=dict)
     """Where the data comes from, in words."""
+    origin: str = ""
+    """What `load` finds it by again, a name or a file; empty for data from memory."""
+    data_file: str = ""
+    """The file that a named dataset was read from, where the user gave one."""
 
     @classmethod
     def from_columns(
@@ -77,12 +83,25 @@ class Dataset:
         _check_actions(arrays["actions"], low, high, source)
         for array in (*arrays.values(), low, high):
             array.setflags(write=False)
-        return cls(**arrays, name=name, action_low=low, action_high=high, metadata=metadata or {})
+        return cls(
+            **arrays,
+            name=name,
+            action_low=low,
+            action_high=high,
+            metadata=metadata or {},
+            origin="",
+            data_file="",
+        )
 
     @property
     def size(self) -> int:
         """Number of transitions."""
         return len(self.rewards)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the numbers stay in files and are read as they are needed."""
+        return _is_mapped(self.observations)
 
     @property
     def observation_size(self) -> int:
@@ -151,18 +170,27 @@ class Dataset:
         kept = {key: text for key, text in self.metadata.items() if key != "fingerprint"}
         return replace(self, **columns, metadata=kept)
 
-    def transitions(self, scaling: "Scaling") -> "Batch":
-        """All transitions as one batch on the device, scaled for learning."""
+    def transitions(self, scaling: "Scaling", indices: np.ndarray | None = None) -> "Batch":
+        """Transitions, all or by their number, as one batch on the device, scaled for learning."""
         import jax.numpy as jnp
 
         from chary.types import Batch
 
+        def taken(column: str) -> np.ndarray:
+            array = getattr(self, column)
+            if indices is None:
+                return array
+            order = np.argsort(indices, kind="stable")  # files are read from front to back
+            rows = np.empty((len(indices), *array.shape[1:]), array.dtype)
+            rows[order] = array[indices[order]]
+            return rows
+
         return Batch(
-            observations=jnp.asarray(scaling.observations(self.observations)),
-            actions=jnp.asarray(scaling.to_unit(self.actions)),
-            rewards=jnp.asarray(scaling.rewards(self.rewards)),
-            discounts=jnp.asarray(1.0 - self.terminals, jnp.float32),
-            next_observations=jnp.asarray(scaling.observations(self.next_observations)),
+            observations=jnp.asarray(scaling.observations(taken("observations"))),
+            actions=jnp.asarray(scaling.to_unit(taken("actions"))),
+            rewards=jnp.asarray(scaling.rewards(taken("rewards"))),
+            discounts=jnp.asarray(1.0 - taken("terminals"), jnp.float32),
+            next_observations=jnp.asarray(scaling.observations(taken("next_observations"))),
         )
 
 
@@ -184,7 +212,9 @@ def _checked_columns(columns: dict[str, np.ndarray], source: str) -> dict[str, n
     for column in COLUMNS:
         if column not in columns:
             continue
-        array = np.asarray(columns[column])
+        array = columns[column]
+        if not isinstance(array, np.memmap):  # a mapped file stays one
+            array = np.asarray(array)
         if array.dtype.kind not in "biuf":
             raise CharyError(f"{source}: {column} holds {array.dtype}, not numbers.")
         width = 2 if column in ("observations", "actions", "next_observations") else 1
@@ -221,9 +251,10 @@ def _checked_columns(columns: dict[str, np.ndarray], source: str) -> dict[str, n
             )
         arrays[column] = arrays[column].astype(bool)
     for column in set(arrays) - {"terminals", "timeouts"}:
-        with np.errstate(over="ignore"):  # too large for float32 becomes inf and is reported below
-            arrays[column] = np.array(arrays[column], np.float32, order="C")
-        bad = np.flatnonzero(~np.isfinite(arrays[column].reshape(len(arrays[column]), -1)).all(1))
+        if not (_is_mapped(arrays[column]) and arrays[column].dtype == np.float32):
+            with np.errstate(over="ignore"):  # too large for float32 becomes inf, reported below
+                arrays[column] = np.array(arrays[column], np.float32, order="C")
+        bad = _rows_where(arrays[column], lambda values: ~np.isfinite(values))
         if bad.size:
             raise CharyError(
                 f"{source}: {column} has NaN or infinite values in {bad.size} row(s), first in row "
@@ -235,6 +266,25 @@ def _checked_columns(columns: dict[str, np.ndarray], source: str) -> dict[str, n
             "where episodes end; if this really is one uninterrupted run, set timeouts in the last row."
         )
     return arrays
+
+
+def _is_mapped(array: np.ndarray) -> bool:
+    """Whether an array stays in a file that nobody writes to through it."""
+    return isinstance(array, np.memmap) and not array.flags.writeable
+
+
+def _rows_where(array: np.ndarray, wrong: Callable[[np.ndarray], Any]) -> np.ndarray:
+    """Numbers of the rows with a wrong value, piece by piece: the data may not fit into memory."""
+    found = []
+    for rows in pieces(len(array)):
+        marked = wrong(array[rows]).reshape(rows.stop - rows.start, -1)
+        found.append(np.flatnonzero(marked.any(axis=1)) + rows.start)
+    return np.concatenate(found)
+
+
+def pieces(size: int) -> Iterator[slice]:
+    """Slices that cover so many rows, none of them too long for memory."""
+    return (slice(start, min(start + PIECE, size)) for start in range(0, size, PIECE))
 
 
 def _with_next_observations(arrays: dict[str, np.ndarray], source: str) -> dict[str, np.ndarray]:
@@ -271,7 +321,7 @@ def _check_actions(actions: np.ndarray, low: np.ndarray, high: np.ndarray, sourc
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise CharyError(f"{source}: action bounds must be finite and low < high: {low}, {high}.")
     slack = 1e-5 * (high - low)  # rounding in the logging program
-    outside = np.flatnonzero(((actions < low - slack) | (actions > high + slack)).any(axis=1))
+    outside = _rows_where(actions, lambda a: (a < low - slack) | (a > high + slack))
     if outside.size:
         row = outside[0]
         raise CharyError(

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chary.data.dataset import Dataset
+from chary.data.dataset import Dataset, pieces
 
 
 class RewardTransform(NamedTuple):
@@ -29,8 +29,7 @@ class Scaling(NamedTuple):
     ) -> "Scaling":
         """The scaling for a dataset; observations are left as they are unless asked otherwise."""
         if normalise_observations:
-            mean = dataset.observations.mean(axis=0, dtype=np.float64).astype(np.float32)
-            std = dataset.observations.std(axis=0, dtype=np.float64).astype(np.float32)
+            mean, std = _moments(dataset.observations)
             std = np.where(std < 1e-6, np.float32(1.0), std)  # constant columns stay finite
         else:
             mean = np.zeros(dataset.observation_size, np.float32)
@@ -61,3 +60,14 @@ class Scaling(NamedTuple):
     def from_json(cls, record: dict[str, Any]) -> "Scaling":
         arrays = {name: np.asarray(record[name], np.float32) for name in cls._fields[:-1]}
         return cls(**arrays, reward=RewardTransform(**record["reward"]))
+
+
+def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of each column, in double precision and without a copy of the whole."""
+    total, squares = np.zeros((2, values.shape[1]))
+    for rows in pieces(len(values)):
+        total += values[rows].sum(axis=0, dtype=np.float64)
+    mean = total / len(values)
+    for rows in pieces(len(values)):
+        squares += ((values[rows] - mean) ** 2).sum(axis=0)
+    return mean.astype(np.float32), np.sqrt(squares / len(values)).astype(np.float32)

@@ -12,6 +12,7 @@ import pytest
 from chary.algos import msg
 from chary.algos.bc import BCConfig, BCState, make_bc
 from chary.algos.msg import MSGConfig, MSGState, Noise, draw_noise, make_msg
+from chary.errors import CharyError
 from chary.optimise import adam_init
 from chary.types import Algorithm, Batch
 
@@ -427,3 +428,22 @@ def test_settings_are_traced_so_one_program_serves_every_value() -> None:
     assert traces == 1
     assert bits(a.policy) != bits(b.policy)
     assert bits(a.critics) == bits(b.critics)
+
+
+def test_the_temperature_is_tuned_only_after_the_warm_up() -> None:
+    _, algorithm, state = setup(warmup_steps=2)
+    start = state.log_temperature, state.temperature_optimiser
+    for step in range(2):
+        state, _ = algorithm.update(state, make_batch(), jax.random.key(step))
+        assert bits((state.log_temperature, state.temperature_optimiser)) == bits(start)
+    state, _ = algorithm.update(state, make_batch(), jax.random.key(2))
+    moved = abs(float(state.log_temperature - start[0]))
+    assert moved == pytest.approx(3e-4, rel=1e-3)  # Adam's first step, whatever the gradient
+
+
+@pytest.mark.parametrize("rate", [0.0, -1e-3, float("nan"), float("inf")])
+def test_a_learning_rate_that_would_not_learn(rate: float) -> None:
+    with pytest.raises(CharyError, match="above 0 and finite"):
+        MSGConfig(critic_learning_rate=rate)
+    with pytest.raises(CharyError, match="above 0 and finite"):
+        BCConfig(learning_rate=rate)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.data import load
 from chary.data.dataset import Dataset
 from chary.data.sources import NAMED
@@ -13,7 +13,7 @@ from chary.envs import find_task
 from chary.report.dataset import draw_dataset
 
 
-def list_(json: JsonFlag = False) -> None:
+def list_(json: Flag = False) -> None:
     """The named datasets, and whether they are on this machine yet.
 
     Args:
@@ -37,7 +37,7 @@ def show_(
     dataset: Annotated[str, tyro.conf.Positional],
     /,
     figure: Path | None = None,
-    json: JsonFlag = False,
+    json: Flag = False,
 ) -> None:
     """What is in a dataset: sizes, episodes, returns.
 

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import tyro
 
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.data import doctor
 
 
-def check(dataset: Annotated[str, tyro.conf.Positional], /, json: JsonFlag = False) -> int:
+def check(dataset: Annotated[str, tyro.conf.Positional], /, json: Flag = False) -> int:
     """What is wrong or odd in a dataset, why it matters, and how to mend it.
 
     Exit code 1 says that there are errors, 0 that there are none.

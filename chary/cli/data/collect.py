@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from chary.cli.data.catalogue import describe
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.data import formats, load
 from chary.data.collect import antmaze, locomotion
 from chary.data.collect.controllers import MUST_HOLD, Controller, read_controller
@@ -30,7 +30,7 @@ def collect(
     noise: float | None = None,
     deterministic: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     out: Path | None = None,
-    json: JsonFlag = False,
+    json: Flag = False,
 ) -> None:
     """Collect a dataset now, on every core; interrupted, the same command goes on where it was.
 

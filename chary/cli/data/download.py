@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.data import sources
 from chary.data.sources import NAMED
 from chary.errors import CharyError, unknown_name
@@ -15,7 +15,7 @@ def download(
     name: Annotated[str, tyro.conf.Positional],
     /,
     to: Path | None = None,
-    json: JsonFlag = False,
+    json: Flag = False,
 ) -> None:
     """Download a named dataset; an interrupted download goes on where it was.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from chary.cli.data.catalogue import describe
-from chary.cli.output import JsonFlag, show
+from chary.cli.output import Flag, show
 from chary.data import formats, load
 from chary.data.dataset import Dataset
 from chary.data.formats import arrow
@@ -34,7 +34,7 @@ def import_(
     action_low: tuple[str, ...] = (),
     action_high: tuple[str, ...] = (),
     name: str | None = None,
-    json: JsonFlag = False,
+    json: Flag = False,
 ) -> None:
     """Make a dataset of your own tables (.csv, .parquet, .npz, .hdf5), whose columns you name.
 
@@ -82,7 +82,7 @@ def export(
     out: Path | None = None,
     to: Literal["file", "minari"] = "file",
     id: str | None = None,
-    json: JsonFlag = False,
+    json: Flag = False,
 ) -> None:
     """Write a dataset for other programs: to a file, or among Minari's local datasets.
 

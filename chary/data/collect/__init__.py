@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -21,6 +22,7 @@ import numpy as np
 from chary.data import formats
 from chary.data.dataset import COLUMNS, Dataset
 from chary.errors import CharyError
+from chary.machine import cores
 from chary.progress import progress_bar
 
 Job = TypeVar("Job")
@@ -41,17 +43,18 @@ def run_jobs(
     if not jobs:
         return []
     results: dict[int, Result] = {}
-    workers = min(len(os.sched_getaffinity(0)), len(jobs))
     # Fresh processes: a fork of one that runs JAX's threads may hang.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     with (
         progress_bar(title, total=done + len(jobs)) as advance,
-        ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker) as pool,
+        ProcessPoolExecutor(
+            min(cores(), len(jobs)), mp_context=context, initializer=_begin_worker
+        ) as pool,
     ):
         advance(done)
         try:
-            with _single_threaded_children():
+            with _single_threaded_children(), _without_main():
                 indices = {pool.submit(work, job): index for index, job in enumerate(jobs)}
             for future in as_completed(indices):
                 results[indices[future]] = future.result()
@@ -211,3 +214,21 @@ def _single_threaded_children() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep new processes from running the user's script, which would collect again and wait for us.
+
+    Python runs the main module anew in each of them, found by these two attributes; the work comes
+    from this package and has no need of it.
+    """
+    main = sys.modules["__main__"]
+    hidden = {name: getattr(main, name, None) for name in ("__spec__", "__file__")}
+    for name in hidden:
+        setattr(main, name, None)
+    try:
+        yield
+    finally:
+        for name, value in hidden.items():
+            setattr(main, name, value)

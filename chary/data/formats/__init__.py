@@ -4,6 +4,7 @@ A writer never leaves a half-written file: it writes beside the destination and 
 """
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chary.data.dataset import COLUMNS, Dataset
-from chary.data.formats import arrow, hdf5, npz
+from chary.data.formats import arrow, columns, hdf5, npz
 from chary.errors import CharyError
 
 Writer = Callable[[Path, dict[str, np.ndarray], dict[str, Any]], None]
@@ -28,6 +29,7 @@ FORMATS = {
     ".hdf5": Format(hdf5.read, hdf5.write),
     ".h5": Format(hdf5.read, hdf5.write),
     ".npz": Format(npz.read, npz.write),
+    ".columns": Format(columns.read, columns.write),
 }
 # Kept in the file beside the columns, so that what is read back is what was written.
 BOUNDS = ("action_low", "action_high")
@@ -58,7 +60,7 @@ def read(path: Path) -> Dataset:
         raise CharyError(
             f"{path}: no such file. Check the path, or see `chary data list` for names."
         )
-    if path.is_dir():
+    if path.is_dir() and path.suffix.lower() != ".columns":
         raise CharyError(f"{path}: is a folder, not a dataset file.")
     if path.suffix.lower() in arrow.ENDINGS:
         raise CharyError(
@@ -67,14 +69,14 @@ def read(path: Path) -> Dataset:
         )
     arrays, attributes = format_of(path).read(path)
     name = str(attributes.pop("name", path.stem))
-    columns = {key: array for key, array in arrays.items() if key in COLUMNS}
+    known = {key: array for key, array in arrays.items() if key in COLUMNS}
     bounds = {key: arrays[key] for key in BOUNDS if key in arrays}
     for key, bound in bounds.items():
-        wanted = columns["actions"].shape[1:] if "actions" in columns else ()
+        wanted = known["actions"].shape[1:] if "actions" in known else ()
         if bound.dtype.kind not in "biuf" or bound.shape not in ((), wanted):
             raise CharyError(f"{path}: {key} must be one number for each action dimension.")
     metadata = {key: str(value) for key, value in attributes.items()}
-    return Dataset.from_columns(columns, name=name, source=str(path), metadata=metadata, **bounds)
+    return Dataset.from_columns(known, name=name, source=str(path), metadata=metadata, **bounds)
 
 
 def write(dataset: Dataset, path: Path, *, others: dict[str, np.ndarray] | None = None) -> None:
@@ -87,8 +89,12 @@ def write(dataset: Dataset, path: Path, *, others: dict[str, np.ndarray] | None 
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             write_arrays(temporary, arrays, attributes)
+            if path.is_dir():  # a folder gives way only to an empty name
+                shutil.rmtree(path)
             os.replace(temporary, path)
         finally:
+            if temporary.is_dir():
+                shutil.rmtree(temporary)
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise CharyError(f"{path}: cannot be written: {error.strerror or error}.") from error

@@ -35,4 +35,5 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 def write(path: Path, arrays: dict[str, np.ndarray], attributes: dict[str, Any]) -> None:
     text = np.asarray(json.dumps(attributes))
-    np.savez(path, allow_pickle=False, **{**arrays, ATTRIBUTES: text})
+    with open(path, "wb") as file:  # given a path, NumPy would add its own ending
+        np.savez(file, allow_pickle=False, **{**arrays, ATTRIBUTES: text})

@@ -55,3 +55,8 @@ def find(name: str) -> NamedDataset | None:
 def find_by_file(path: Path) -> NamedDataset | None:
     """The dataset that is published under that file's name."""
     return NAMED.get(d4rl.NAMES.get(path.name, ""))
+
+
+def recognise(name_or_path: str) -> NamedDataset | None:
+    """The dataset of that name, or that is published as a file of that name."""
+    return find(name_or_path) or find_by_file(Path(name_or_path))

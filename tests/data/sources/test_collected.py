@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -207,3 +209,16 @@ def test_an_unknown_name_gets_the_nearest_ones() -> None:
     assert ".hdf5" in str(caught.value)
     with pytest.raises(CharyError, match=r"There are: .* and \d+ more\."):
         load("zzz")
+
+
+def test_a_script_may_collect_without_a_guard(tmp_path: Path) -> None:
+    """New processes must not run the user's script again, as Python would have them do."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from chary.data.collect.mazes import collect_maze\n"
+        "print('size', collect_maze('pointmaze-umaze', 100, seed=0).size)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert result.stdout == "size 100\n"

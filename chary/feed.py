@@ -1,0 +1,88 @@
+"""Where batches come from: the device's memory, or files that need not fit into any memory.
+
+Both give the same batches for the same seed.
+"""
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from chary.chunk import Carry, compile_chunk, compile_fed_chunk, draw, keys
+from chary.data.dataset import Dataset
+from chary.data.scaling import Scaling
+from chary.types import Algorithm, Batch
+
+BLOCK = 64
+"""Steps whose batches are read from files at a time."""
+
+
+class Feed(NamedTuple):
+    """Transitions for the loop."""
+
+    size: int
+    advance: Callable[[Carry, int, int], Carry]
+    """`advance(carry, start, stop)`: steps start to stop - 1."""
+    reach: Callable[[int], int]
+    """`reach(step)`: the furthest stop that one advance from this step may have."""
+    rows: Callable[[np.ndarray], Batch]
+    """`rows(indices)`: transitions by their number."""
+
+
+def make_feed(
+    algorithm: Algorithm[Any], dataset: Dataset, scaling: Scaling, batch_size: int, *, seed: int
+) -> Feed:
+    """Data that is mapped from files stays there; all other goes to the device."""
+    make = _from_files if dataset.is_mapped else _from_memory
+    return make(algorithm, dataset, scaling, batch_size, keys(seed)[1])
+
+
+def _from_memory(
+    algorithm: Algorithm[Any], dataset: Dataset, scaling: Scaling, batch_size: int, key: Any
+) -> Feed:
+    """All transitions on the device, sampled inside the compiled program."""
+    transitions = dataset.transitions(scaling)
+    chunk = compile_chunk(algorithm, batch_size)
+    return Feed(
+        dataset.size,
+        advance=lambda carry, start, stop: chunk(carry, transitions, start, stop, key),
+        reach=lambda _: sys.maxsize,
+        rows=lambda indices: jax.tree.map(lambda column: column[indices], transitions),
+    )
+
+
+def _from_files(
+    algorithm: Algorithm[Any], dataset: Dataset, scaling: Scaling, batch_size: int, key: Any
+) -> Feed:
+    """Batches drawn by the same keys, read block by block while the device is busy with the last."""
+    chunk = compile_fed_chunk(algorithm, batch_size)
+    sample = jax.jit(jax.vmap(lambda step: draw(key, step, batch_size, dataset.size)[0]))
+    reader = ThreadPoolExecutor(1, thread_name_prefix="chary-reader")
+    waiting: dict[int, Future[Batch]] = {}
+
+    def read(block: int) -> Batch:
+        indices = np.asarray(sample(np.arange(block * BLOCK, (block + 1) * BLOCK)))
+        batch = dataset.transitions(scaling, indices.ravel())
+        return jax.tree.map(lambda column: column.reshape(*indices.shape, *column.shape[1:]), batch)
+
+    def batches(block: int) -> Batch:
+        for wanted in (block, block + 1):
+            if wanted not in waiting:
+                waiting[wanted] = reader.submit(read, wanted)
+        for past in [number for number in waiting if number < block]:
+            del waiting[past]
+        return waiting[block].result()
+
+    def advance(carry: Carry, start: int, stop: int) -> Carry:
+        block = start // BLOCK
+        return chunk(carry, batches(block), block * BLOCK, start, stop, key)
+
+    return Feed(
+        dataset.size,
+        advance=advance,
+        reach=lambda step: (step // BLOCK + 1) * BLOCK,
+        rows=lambda indices: dataset.transitions(scaling, indices),
+    )
