@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import h5py
 import jax
 import numpy as np
 import pytest
@@ -110,3 +111,23 @@ def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
     np.save(folder / "observations.npy", np.array([{}], dtype=object))
     with pytest.raises(chary.CharyError, match="not a readable folder of columns"):
         chary.load(folder)
+
+
+def test_an_hdf5_file_of_any_size_becomes_a_folder(
+    dataset: Dataset, columns: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    source, folder = tmp_path / "big.hdf5", tmp_path / "big.columns"
+    formats.write(dataset, source)
+    spread = formats.spread_out(source, folder)
+    assert spread is not None and spread.is_mapped and spread.fingerprint == dataset.fingerprint
+    with h5py.File(source, "a") as file:
+        file["rewards"][4] = np.nan  # pyright: ignore[reportIndexIssue]
+    with pytest.raises(chary.CharyError, match="first in row 4"):
+        formats.spread_out(source, tmp_path / "other.columns")
+    del columns["next_observations"]
+    np_file = tmp_path / "short.hdf5"
+    with h5py.File(np_file, "w") as file:
+        for key, array in columns.items():
+            file[key] = array
+    assert formats.spread_out(np_file, tmp_path / "short.columns") is None
+    assert {path.name for path in tmp_path.iterdir()} == {"big.hdf5", "big.columns", "short.hdf5"}

@@ -9,7 +9,7 @@ import tyro
 
 from chary.cli.data.catalogue import describe
 from chary.cli.output import Flag, show
-from chary.data import formats, load
+from chary.data import formats, load, sources
 from chary.data.dataset import Dataset
 from chary.data.formats import arrow
 from chary.data.formats.tables import Layout, action_bounds, read_tables
@@ -88,7 +88,8 @@ def export(
 
     Args:
         dataset: A name (`chary data list`) or a file.
-        out: File to write (.hdf5, .npz, .parquet or .csv).
+        out: File to write (.hdf5, .npz, .parquet or .csv), or folder (.columns) to train from without
+            reading it into memory.
         to: A file, or Minari.
         id: With --to minari, the dataset's id there, such as mine/valve-v0.
         json: Print what was written as one JSON object.
@@ -102,11 +103,22 @@ def export(
         if out is None or id is not None:
             raise CharyError("say where the dataset should go: --out FILE, or --to minari --id ID.")
         formats.writer_of(out)  # a wrong ending is noticed before the work
-        loaded, where = load(dataset), out
-        formats.write(loaded, out)
+        loaded, where = _spread_out(dataset, out), out
+        if loaded is None:
+            loaded = load(dataset)
+            formats.write(loaded, out)
         if out.suffix.lower() in arrow.ENDINGS:
             _tell(f"a table knows no meaning; to read it again: {_import_command(loaded, out)}")
     show([{"file": str(where), **describe(loaded)}], COLUMNS, as_json=json)
+
+
+def _spread_out(dataset: str, out: Path) -> Dataset | None:
+    """A file of any size into a folder of columns, if that is what is asked for."""
+    source = Path(dataset).expanduser()
+    plain = sources.recognise(dataset) is None and source.suffix.lower() in (".hdf5", ".h5")
+    if plain and source.is_file() and out.suffix.lower() == ".columns":
+        return formats.spread_out(source, out)
+    return None
 
 
 def _import_command(dataset: Dataset, path: Path) -> str:

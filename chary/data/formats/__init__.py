@@ -5,7 +5,8 @@ A writer never leaves a half-written file: it writes beside the destination and 
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,11 +85,33 @@ def write(dataset: Dataset, path: Path, *, others: dict[str, np.ndarray] | None 
     write_arrays = writer_of(path)
     arrays = {column: getattr(dataset, column) for column in (*COLUMNS, *BOUNDS)} | (others or {})
     attributes = {**dataset.metadata, "name": dataset.name}
+    with _whole(path) as temporary:
+        write_arrays(temporary, arrays, attributes)
+
+
+def spread_out(source: Path, folder: Path) -> Dataset | None:
+    """Copy an HDF5 file into a folder of columns piece by piece, though neither may fit into memory.
+
+    None where the file leaves next observations to be worked out, which takes the whole of it.
+    """
+    with hdf5.opened(source) as (arrays, attributes):
+        if not set(COLUMNS) <= set(arrays):
+            return None
+        kept = {key: array for key, array in arrays.items() if key in (*COLUMNS, *BOUNDS)}
+        with _whole(folder) as temporary:
+            columns.write(temporary, kept, {"name": source.stem, **attributes})
+            read(temporary)  # refuses bad data before it takes the name
+    return read(folder)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A name beside the destination to write to, which takes its place when all went well."""
     temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            write_arrays(temporary, arrays, attributes)
+            yield temporary
             if path.is_dir():  # a folder gives way only to an empty name
                 shutil.rmtree(path)
             os.replace(temporary, path)

@@ -34,12 +34,13 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, attributes
 
 
-def write(path: Path, arrays: dict[str, np.ndarray], attributes: dict[str, Any]) -> None:
-    """Copy the columns piece by piece, from wherever they are."""
+def write(path: Path, arrays: dict[str, Any], attributes: dict[str, Any]) -> None:
+    """Copy the columns piece by piece, from wherever they are; floats become single precision."""
     path.mkdir()
     for key, array in arrays.items():
+        dtype = np.float32 if array.dtype.kind == "f" else array.dtype
         mapped = np.lib.format.open_memmap(
-            path / f"{key}.npy", mode="w+", dtype=array.dtype, shape=array.shape
+            path / f"{key}.npy", mode="w+", dtype=dtype, shape=array.shape
         )
         for rows in pieces(len(array)) if array.ndim else ():
             mapped[rows] = array[rows]

@@ -1,6 +1,7 @@
 """D4RL's HDF5 layout: one dataset a column, at the root of the file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,20 +23,32 @@ def read(path: Path, *, extra: Sequence[str] = ()) -> tuple[dict[str, np.ndarray
 
     `extra` names arrays deeper in the file ("infos/qpos") that are wanted too, where they are there.
     """
+    with opened(path, extra=extra) as (items, attributes):
+        return {key: np.asarray(item[()]) for key, item in items.items()}, attributes
+
+
+@contextmanager
+def opened(
+    path: Path, *, extra: Sequence[str] = ()
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The same, with arrays that stay in the file until they are sliced."""
     import h5py
 
-    arrays: dict[str, np.ndarray] = {}
+    items: dict[str, h5py.Dataset] = {}
     try:
         with h5py.File(path, "r") as file:
             nested = ((key, file.get(key)) for key in extra)
             for key, item in (*file.items(), *nested):
                 if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf":
                     _check_size(key, item)
-                    arrays[key] = np.asarray(item[()])
+                    items[key] = item
             # Only text of fixed length: in a damaged file, other text can hang or crash the library.
             texts = [k for k in file.attrs if file.attrs.get_id(k).dtype.kind == "S"]
             values = {key: file.attrs[key] for key in texts}
             attributes = {k: v.decode() for k, v in values.items() if isinstance(v, bytes)}
+            yield items, attributes
+    except CharyError:
+        raise
     # h5py raises whatever its C library's state suggests when a file is damaged.
     except Exception as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
@@ -43,7 +56,6 @@ def read(path: Path, *, extra: Sequence[str] = ()) -> tuple[dict[str, np.ndarray
             f"{path}: not a readable HDF5 file ({reason}). "
             "It may be damaged or only partly downloaded."
         ) from error
-    return arrays, attributes
 
 
 def _check_size(key: str, item: "h5py.Dataset") -> None:

@@ -67,7 +67,7 @@ def serialised(features: Features) -> bytes:
 def write(path: Path, *episodes: Features, compressed: bool = True) -> Path:
     content = b"".join(record(serialised(features)) for features in episodes)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(content) if compressed else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if compressed else content)
     return path
 
 
@@ -192,8 +192,8 @@ def test_a_shard_without_episodes(tmp_path: Path) -> None:
         (record(b"abc")[:14], "middle of a record"),
         # A length that is sound by its checksum, and absurd.
         (struct.pack("<Q", 2**60) + masked(struct.pack("<Q", 2**60)) + b"abc", "bytes"),
-        (gzip.compress(record(b"abc"))[:20], "not a readable TFRecord"),
-        (gzip.compress(record(b""))[:12] + bytes(30), "not a readable TFRecord"),
+        (gzip.compress(record(b"abc"), mtime=0)[:20], "not a readable TFRecord"),
+        (gzip.compress(record(b""), mtime=0)[:12] + bytes(30), "not a readable TFRecord"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
