@@ -12,7 +12,7 @@ COMMANDS = {
     "resume": "go on with an interrupted run, to the same bits",
     "eval": "run a trained policy in its task",
     "runs": "table of run folders with last and best scores",
-    "data": "list, show and collect datasets",
+    "data": "list, show, check, import, export, download and collect datasets",
     "demo": "collect, train, evaluate and draw a small maze, from nothing",
     "bench": "updates per second on this machine, against its matrix-multiply rate",
 }
