@@ -18,7 +18,7 @@ from chary.runs import RunFolder
 
 DATASET = "pointmaze-umaze"
 EPISODES = 50
-MSG_STEPS = 12_000
+MSG_STEPS = 10_000
 # Behavioural cloning runs until the likelihood of held-out episodes stops rising.
 BC_SETTINGS = {
     "steps": 60_000,
