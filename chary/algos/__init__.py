@@ -34,7 +34,7 @@ MSG_PRESETS = {
     # Appendix on RL Unplugged: D4RL's networks, alpha of 0 or 0.5; the steps are Gym's, none are given.
     "paper-rlu": {"alpha": 0.5, "steps": 3_000_000, **PAPER_RUN},
     # For two cores: small networks, few members, a short warm-up, and a policy that learns faster
-    # and ends less random. A value travels about tau steps back along a path at each update, so that short
+    # and ends less random. A value travels about tau steps back along a path at each update, so short
     # runs need targets that follow quickly.
     "small": {
         "members": 8,
