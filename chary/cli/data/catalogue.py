@@ -36,6 +36,7 @@ def list_(json: Flag = False) -> None:
 def show_(
     dataset: Annotated[str, tyro.conf.Positional],
     /,
+    data_file: Path | None = None,
     figure: Path | None = None,
     json: Flag = False,
 ) -> None:
@@ -43,10 +44,11 @@ def show_(
 
     Args:
         dataset: A name (collected now if it is not cached) or a file.
+        data_file: File to read the named dataset from.
         figure: Draw it too, into this file (.png, .pdf or .svg).
         json: Print it as one JSON object.
     """
-    loaded = load(dataset)
+    loaded = load(dataset, data_file=data_file)
     if figure is not None:
         task = find_task(loaded.name)
         draw_dataset(loaded, figure, maze=task.maze if task else None)

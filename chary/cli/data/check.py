@@ -1,6 +1,7 @@
 """`chary data check`: the dataset doctor."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -9,16 +10,22 @@ from chary.cli.output import Flag, show
 from chary.data import doctor
 
 
-def check(dataset: Annotated[str, tyro.conf.Positional], /, json: Flag = False) -> int:
+def check(
+    dataset: Annotated[str, tyro.conf.Positional],
+    /,
+    data_file: Path | None = None,
+    json: Flag = False,
+) -> int:
     """What is wrong or odd in a dataset, why it matters, and how to mend it.
 
     Exit code 1 says that there are errors, 0 that there are none.
 
     Args:
         dataset: A file, which is examined as it is, or a name.
+        data_file: File to read the named dataset from.
         json: Print the findings as one JSON object.
     """
-    findings = doctor.check(dataset)
+    findings = doctor.check(dataset, data_file=data_file)
     counts = Counter(finding.severity for finding in findings)
     rows = [finding._asdict() for finding in findings]
     if not json:

@@ -79,6 +79,7 @@ def import_(
 def export(
     dataset: Annotated[str, tyro.conf.Positional],
     /,
+    data_file: Path | None = None,
     out: Path | None = None,
     to: Literal["file", "minari"] = "file",
     id: str | None = None,
@@ -88,6 +89,7 @@ def export(
 
     Args:
         dataset: A name (`chary data list`) or a file.
+        data_file: File to read the named dataset from.
         out: File to write (.hdf5, .npz, .parquet or .csv), or folder (.columns) to train from without
             reading it into memory.
         to: A file, or Minari.
@@ -97,7 +99,7 @@ def export(
     if to == "minari":
         if id is None or out is not None:
             raise CharyError("--to minari needs --id, such as mine/valve-v0, and no --out.")
-        loaded = load(dataset)
+        loaded = load(dataset, data_file=data_file)
         where = minari.write(loaded, id)
     else:
         if out is None or id is not None:
@@ -105,7 +107,7 @@ def export(
         formats.writer_of(out)  # a wrong ending is noticed before the work
         loaded, where = _spread_out(dataset, out), out
         if loaded is None:
-            loaded = load(dataset)
+            loaded = load(dataset, data_file=data_file)
             formats.write(loaded, out)
         if out.suffix.lower() in arrow.ENDINGS:
             _tell(f"a table knows no meaning; to read it again: {_import_command(loaded, out)}")

@@ -23,13 +23,13 @@ INFOS = ("infos/qpos", "infos/goal")
 """Where D4RL's files tell more about resets than the flags do."""
 
 
-def check(name_or_path: str | Path) -> list[Finding]:
+def check(name_or_path: str | Path, *, data_file: str | Path | None = None) -> list[Finding]:
     """Examine a file as it stands on the disk, or a named dataset as learning sees it."""
     path = Path(os.path.expanduser(name_or_path))
-    known = path.suffix.lower() in formats.FORMATS and os.path.isfile(path)
+    known = path.suffix.lower() in formats.FORMATS and os.path.exists(path)
     if known and sources.find(str(name_or_path)) is None:
         return examine(_columns_in(path))
-    dataset = load(name_or_path)
+    dataset = load(name_or_path, data_file=data_file)
     columns = {key: getattr(dataset, key) for key in (*COLUMNS, *formats.BOUNDS)}
     # What a name stands for comes with its own reward transform.
     return [finding for finding in examine(columns) if finding.rule != "reward-transform"]

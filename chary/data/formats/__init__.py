@@ -39,8 +39,9 @@ BOUNDS = ("action_low", "action_high")
 def format_of(path: Path) -> Format:
     if path.suffix.lower() not in FORMATS:
         raise CharyError(
-            f"{path}: cannot tell the format from '{path.suffix}'; "
-            f"known endings are {', '.join(FORMATS)}."
+            f"{path}: cannot tell the format from '{path.suffix}'; known endings are "
+            f"{', '.join(FORMATS)}. Files of named datasets, such as RL Unplugged's shards, are given "
+            "as --data-file beside the name."
         )
     return FORMATS[path.suffix.lower()]
 
