@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 
 from chary.envs import Task
+from chary.envs.physics import import_mujoco, use_old_inertias
 from chary.errors import CharyError
 
 
@@ -129,39 +130,21 @@ def _load(task: ControlTask) -> Any:
                 f"{task.published}: its simulator is another package: pip install 'chary[rlu]'"
             ) from error
         loaded = suite.load(task.domain, task.task)
-        _use_old_inertias(task, loaded.physics)
+        # The data was logged before capsules were weighed as they are now.
+        physics = loaded.physics
+        use_old_inertias(physics.model.ptr, physics.data.ptr, _spec(task))
     return loaded
 
 
-def _use_old_inertias(task: ControlTask, physics: Any) -> None:
-    """Give the bodies the masses and inertias of the MuJoCo that the data was logged with.
-
-    Before 2.1.1 a capsule weighed and turned like a cylinder that is longer by half the radius at both
-    ends (MuJoCo's changelog). With it, the logged cartpole is replayed to float32's precision.
-    """
-    mujoco: Any = import_module("mujoco")
+def _spec(task: ControlTask) -> Any:
+    """The task's model before it is compiled."""
     module = import_module(f"dm_control.suite.{task.domain}")
     if task.domain == "manipulator":
         xml, assets = module.make_model(use_peg=task.task == "insert_peg", insert=True)
     else:
         xml, assets = module.get_model_and_assets()
-    xml = xml if isinstance(xml, str) else xml.decode()
-    spec = mujoco.MjSpec.from_string(xml, include=assets, assets=assets)
-    for geom in spec.geoms:
-        if geom.type == mujoco.mjtGeom.mjGEOM_CAPSULE:
-            geom.type = mujoco.mjtGeom.mjGEOM_CYLINDER
-            longer = 0.5 * geom.size[0]
-            ends = np.array(geom.fromto).reshape(2, 3)
-            if np.isfinite(ends).all():
-                along = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
-                geom.fromto = [*(ends[0] - longer * along), *(ends[1] + longer * along)]
-            else:
-                geom.size[1] += longer
-    old = spec.compile()
-    model, data = physics.model.ptr, physics.data.ptr
-    for name in ("body_mass", "body_inertia", "body_ipos", "body_iquat"):
-        getattr(model, name)[:] = getattr(old, name)
-    mujoco.mj_setConst(model, data)
+    text = xml if isinstance(xml, str) else xml.decode()
+    return import_mujoco().MjSpec.from_string(text, include=assets, assets=assets)
 
 
 @contextmanager

@@ -27,13 +27,17 @@ def import_mujoco() -> Any:
 def use_old_physics(model: Any, robot: Path) -> None:
     """Make a compiled model behave as in MuJoCo 2.0; `robot` is the file its moving bodies are from."""
     mujoco = import_mujoco()
-    model.geom_margin[:] /= (
-        2  # all geoms of a model have the same, so their sum is what the larger was
-    )
-    weighed = _weigh_capsules_as_cylinders(robot)
+    # All geoms of a model have the same margin, so the sum of two halves is what the larger was.
+    model.geom_margin[:] /= 2
+    use_old_inertias(model, mujoco.MjData(model), mujoco.MjSpec.from_file(str(robot)))
+
+
+def use_old_inertias(model: Any, data: Any, spec: Any) -> None:
+    """Weigh a compiled model's bodies as MuJoCo 2.0 did; `spec`, which is used up, describes them."""
+    weighed = _capsules_as_cylinders(spec)
     for array in ("body_mass", "body_inertia", "body_ipos", "body_iquat"):
         getattr(model, array)[:] = getattr(weighed, array)
-    mujoco.mj_setConst(model, mujoco.MjData(model))
+    import_mujoco().mj_setConst(model, data)
 
 
 @contextmanager
@@ -50,10 +54,9 @@ def quiet_mujoco() -> Iterator[None]:
         mujoco.set_mju_user_warning(before)
 
 
-def _weigh_capsules_as_cylinders(robot: Path) -> Any:
-    """The robot with every capsule replaced by the cylinder it used to be weighed as."""
+def _capsules_as_cylinders(spec: Any) -> Any:
+    """The model with every capsule replaced by the cylinder it used to be weighed as."""
     mujoco = import_mujoco()
-    spec = mujoco.MjSpec.from_file(str(robot))
     for geom in spec.geoms:
         if geom.type == mujoco.mjtGeom.mjGEOM_CAPSULE:
             geom.type = mujoco.mjtGeom.mjGEOM_CYLINDER

@@ -13,7 +13,7 @@ from tfrecord import example_pb2
 from tfrecord.reader import tfrecord_loader
 
 from chary.algos import ALGORITHMS
-from chary.data import load
+from chary.data import doctor, load
 from chary.data.formats import tfrecord
 from chary.data.sources import NAMED, rlu
 from chary.envs.control import TASKS
@@ -96,6 +96,7 @@ def test_real_shards(real_data: Path, separator: str) -> None:
     np.testing.assert_array_equal(dataset.rewards, stored["reward"][1:])
     assert dataset.timeouts.tolist() == [False] * 999 + [True]
     assert not dataset.terminals.any()
+    assert doctor.check(CARTPOLE, data_file=path) == []
 
 
 def test_a_discount_of_zero_is_a_true_end(tmp_path: Path) -> None:
