@@ -183,8 +183,11 @@ def wait_until(condition: Any) -> None:
 
 
 # The program, with blocks that are finished in a moment.
+# Interrupts may be ignored where the tests run in the background, and so in what they start.
 SMALL_BLOCKS = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from chary.cli import main
 from chary.data.collect import mazes
 mazes.BLOCK = 100
