@@ -117,10 +117,9 @@ class MSGState(NamedTuple):
 class Noise(NamedTuple):
     """All that is random in one step."""
 
-    next_actions: Float[Array, "member batch action"]
-    """Standard normal, for a'_i ~ pi(s')."""
-    regulariser_actions: Float[Array, "member batch action"] | None
-    """Standard normal, for a_i ~ pi(s) in H_i; none where there is no H."""
+    member_actions: Float[Array, "member batch action"]
+    """Standard normal, for a'_i ~ pi(s') and a_i ~ pi(s) in H_i: each is drawn anew in every step, and
+    that the two share their noise leaves both expectations, and so the gradient's, as they are."""
     policy_actions: Float[Array, "batch action"]
     """Standard normal, for a ~ pi(s) in the policy's objective: one sample for all members."""
     weights: Float[Array, "member batch"]
@@ -132,16 +131,14 @@ def draw_noise(
 ) -> Noise:
     """All draws of a step; members that share weights are compared on shared actions."""
     action_key, weight_key = jax.random.split(key)
+    # One draw for all purposes: with small networks, random numbers are a good part of the work.
     draws = 1 if shared else config.members
-    # One draw for all purposes: small networks are held up by the number of operations.
-    uses = 2 if config.alpha else 1
-    normal = jax.random.normal(action_key, (uses * draws + 1, size, action_size))
-    shape = (config.members, size, action_size)
-    regulariser_actions = jnp.broadcast_to(normal[draws:-1], shape) if config.alpha else None
-    weights = jnp.ones(shape[:2])
+    normal = jax.random.normal(action_key, (draws + 1, size, action_size))
+    weights = jnp.ones((config.members, size))
     if config.random_weights:
-        weights = jax.random.uniform(weight_key, shape[:2], maxval=2.0)
-    return Noise(jnp.broadcast_to(normal[:draws], shape), regulariser_actions, normal[-1], weights)
+        weights = jax.random.uniform(weight_key, weights.shape, maxval=2.0)
+    member_actions = jnp.broadcast_to(normal[:-1], (config.members, size, action_size))
+    return Noise(member_actions, normal[-1], weights)
 
 
 def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algorithm[MSGState]:
@@ -150,6 +147,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     ensemble = ENSEMBLES[config.ensemble](
         EnsembleShape(config.members, targets.heads, observation_size, action_size, config.hidden)
     )
+    regularise = config.alpha != 0.0
 
     def init(key: PRNGKeyArray) -> MSGState:
         policy_key, critic_key = jax.random.split(key)
@@ -169,7 +167,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
 
     def td_targets(state: MSGState, batch: Batch, noise: Noise) -> Float[Array, "member batch"]:
         """y_i = r + gamma * Q_target_i(s', a'_i), with no gradient through it (Eq. 6)."""
-        next_actions = state.policy(batch.next_observations).sample(noise.next_actions)
+        next_actions = state.policy(batch.next_observations).sample(noise.member_actions)
         next_heads = ensemble.heads(state.critics.target, batch.next_observations, next_actions)
         return batch.rewards + state.hyper.discount * batch.discounts * targets.backup(next_heads)
 
@@ -178,10 +176,10 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     ) -> tuple[Float[Array, ""], Metrics]:
         """sum_i L_i + alpha * H_i (Eqs. 5 and 8)."""
         wanted = td_targets(state, batch, noise)
-        if noise.regulariser_actions is not None:
+        if regularise:
             # One pass over dataset actions and policy actions together.
             size = batch.rewards.shape[0]
-            policy_actions = state.policy(batch.observations).sample(noise.regulariser_actions)
+            policy_actions = state.policy(batch.observations).sample(noise.member_actions)
             data_actions = jnp.broadcast_to(batch.actions, policy_actions.shape)
             both = ensemble.heads(
                 critics,

@@ -87,13 +87,13 @@ class Reference:
         next_loc, next_scale = self.policy(policy, batch.next_observations)
         loc, scale = self.policy(policy, batch.observations)
         for i in range(self.config.members):
-            next_actions = np.tanh(next_loc + next_scale * noise.next_actions[i])
+            next_actions = np.tanh(next_loc + next_scale * noise.member_actions[i])
             own = self.value(target, i, batch.next_observations, next_actions).min(axis=0)
             wanted = batch.rewards + self.config.discount * batch.discounts * own
             q = self.value(critics, i, batch.observations, batch.actions)
             for head in range(self.heads):
                 total += 0.5 * np.mean(noise.weights[i] * (q[head] - wanted) ** 2)
-            policy_actions = np.tanh(loc + scale * noise.regulariser_actions[i])
+            policy_actions = np.tanh(loc + scale * noise.member_actions[i])
             q_policy = self.value(critics, i, batch.observations, policy_actions)
             total += self.config.alpha * np.mean(q_policy.min(axis=0) - q.min(axis=0))
         return total
@@ -263,10 +263,8 @@ def test_permuting_members_with_their_draws_permutes_the_update(
     key = jax.random.key(1)
     straight, _ = algorithm.update(state, make_batch(), key)
     noise = draw_noise(config, SIZE, ACTION, shared=False, key=key)
-    assert noise.regulariser_actions is not None
     shuffled = Noise(
-        noise.next_actions[order],
-        noise.regulariser_actions[order],
+        noise.member_actions[order],
         noise.policy_actions,
         noise.weights[order],
     )
@@ -285,13 +283,11 @@ def test_a_members_gradient_does_not_depend_on_how_many_there_are(
 ) -> None:
     config, many, state = setup(members=3)
     noise = draw_noise(config, SIZE, ACTION, shared=False, key=jax.random.key(1))
-    assert noise.regulariser_actions is not None
     monkeypatch.setattr(msg, "draw_noise", lambda *_, **__: noise)
     together, _ = many.update(state, make_batch(), jax.random.key(1))
     _, one, alone_state = setup(members=1)
     first = Noise(
-        noise.next_actions[:1],
-        noise.regulariser_actions[:1],
+        noise.member_actions[:1],
         noise.policy_actions,
         noise.weights[:1],
     )
@@ -407,9 +403,9 @@ def test_random_weights_are_drawn_from_zero_to_two_for_each_member() -> None:
 
 def test_shared_noise_is_one_sample_for_all_members() -> None:
     noise = draw_noise(MSGConfig(**TINY), 5, ACTION, shared=True, key=jax.random.key(0))
-    assert np.array_equal(noise.next_actions[0], noise.next_actions[1])
+    assert np.array_equal(noise.member_actions[0], noise.member_actions[1])
     own = draw_noise(MSGConfig(**TINY), 5, ACTION, shared=False, key=jax.random.key(0))
-    assert not np.array_equal(own.next_actions[0], own.next_actions[1])
+    assert not np.array_equal(own.member_actions[0], own.member_actions[1])
 
 
 def test_settings_are_traced_so_one_program_serves_every_value() -> None:
