@@ -45,7 +45,7 @@ MSG_PRESETS = {
         "policy_learning_rate": 3e-4,
         "temperature": 0.1,
         "target_entropy": -2.0,
-        "steps": 20_000,
+        "steps": 40_000,
     },
 }
 BC_PRESETS = {
