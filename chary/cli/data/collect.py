@@ -1,5 +1,6 @@
 """`chary data collect`: new data from simulation."""
 
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from chary.data.collect.controllers import MUST_HOLD, Controller, read_controlle
 from chary.data.dataset import Dataset
 from chary.data.sources import collected
 from chary.errors import CharyError, unknown_name
+from chary.settings import require
 
 NAMES = (*collected.TRANSITIONS, *antmaze.MAZES, *locomotion.NAMES)
 Files = Annotated[
@@ -43,17 +45,15 @@ def collect(
         seed: Seed of the collection.
         noise: Standard deviation of the noise on a controller's actions: 0.2 for antmaze, otherwise 0.
         deterministic: Take a policy's most typical action instead of sampling.
-        out: File to write (.hdf5 or .npz); without it pointmaze-* and maze2d-* go into the cache.
+        out: File to write (.hdf5 or .npz); without it pointmaze-* and maze2d-* go into the cache, and
+            all others into NAME.hdf5 here.
         json: Print what was collected as one JSON object.
     """
     if name not in NAMES and locomotion.find(name) is None:
         raise unknown_name("dataset", name, NAMES)
-    if steps is not None and steps < 1:
-        raise CharyError(f"--steps is {steps}, but must be at least 1.")
-    if seed < 0:
-        raise CharyError(f"--seed is {seed}, but must be at least 0.")
-    if noise is not None and not 0 <= noise < float("inf"):
-        raise CharyError(f"--noise is {noise}, but must be 0 or more.")
+    require(steps is None or steps >= 1, "steps", steps, "at least 1")
+    require(seed >= 0, "seed", seed, "at least 0")
+    require(noise is None or 0 <= noise < inf, "noise", noise, "0 or more, and finite")
     if out is not None:
         formats.format_of(out)  # a wrong ending is noticed before the work
     if name in collected.TRANSITIONS:
@@ -63,10 +63,11 @@ def collect(
                 "--deterministic are for antmaze and the robots."
             )
         dataset, where = _collect_maze(name, steps, seed, out)
-    elif out is None:
-        raise CharyError(f"{name}: say where it should go with --out FILE.hdf5 (or .npz).")
     else:
-        acting = {"seed": seed, "deterministic": deterministic, "out": out}
+        where = out or Path(f"{name}.hdf5")
+        if where.exists():
+            raise CharyError(f"{where}: already there. Choose another --out, or remove it.")
+        acting = {"seed": seed, "deterministic": deterministic, "out": where}
         acting |= {} if noise is None else {"noise": noise}
         acting |= {} if steps is None else {"transitions": steps}
         policies, shares = _read_policies(controller)
@@ -80,7 +81,6 @@ def collect(
             dataset = antmaze.collect_antmaze(name, policies[0], **acting)
         else:
             dataset = locomotion.collect_locomotion(name, policies, shares=shares, **acting)
-        where = out
     rows = [{"file": str(where), **describe(dataset)}]
     show(rows, {"file": "file", "transitions": "transitions", "episodes": "episodes"}, as_json=json)
 
