@@ -68,13 +68,16 @@ def real_data() -> Path:
     return Path(folder)
 
 
-def run_chary(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_chary(
+    *arguments: object, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The program as a user runs it, in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "chary", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=240,
+        cwd=cwd,
         env={**os.environ, "XLA_FLAGS": "", **environment},
         check=False,
     )

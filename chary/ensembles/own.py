@@ -46,8 +46,8 @@ def _find(ensemble: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever a user's file raises
-        absent = isinstance(error, ModuleNotFoundError) and error.name is not None
-        if absent and f"{module_name}.".startswith(f"{error.name}."):
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None
+        if absent is not None and f"{module_name}.".startswith(f"{absent}."):
             raise CharyError(
                 f"--ensemble {ensemble}: no module '{module_name}' in {here} or among the installed "
                 "ones. Run from the folder that holds it."
