@@ -1,5 +1,6 @@
 """What each kind of ensemble is, proved on small ones."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -36,22 +37,20 @@ def expected_parameters(kind: str, shape: EnsembleShape) -> int:
     """The formulas of docs/ensembles.md."""
     networks, norm = shape.members * shape.heads, 2 if shape.layer_norm else 0
 
-    def hidden(inputs: int, sizes: tuple[int, ...]) -> int:
-        return sum((a + 1 + norm) * b for a, b in pairwise((inputs, *sizes)))
+    def hidden(*sizes: int) -> int:
+        return sum((a + 1 + norm) * b for a, b in pairwise(sizes))
 
     def network(inputs: int, outputs: int) -> int:
-        return hidden(inputs, (6, 5)) + 6 * outputs
+        return hidden(inputs, 6, 5) + (5 + 1) * outputs
 
-    k = shape.shared_layers
-    features = (INPUTS, 6, 5)[k]
-    vectors = sum(a + 2 * b for a, b in pairwise((INPUTS, 6, 5, 1))) + norm * (6 + 5)
+    sizes, k = (INPUTS, 6, 5), shape.shared_layers
+    vectors = sum(a + 2 * b for a, b in pairwise((*sizes, 1))) + norm * (6 + 5)
     return {
         "deep": networks * network(INPUTS, 1),
         "multihead": network(INPUTS, networks),
         "mimo": network(shape.members * INPUTS, networks),
         "batch": INPUTS * 6 + 6 * 5 + 5 + networks * vectors,
-        "tree": hidden(INPUTS, (6, 5)[:k])
-        + networks * (hidden(features, (6, 5)[k:]) + (features, 6, 5)[2 if k < 2 else 0] + 1),
+        "tree": hidden(*sizes[: k + 1]) + networks * (hidden(*sizes[k:]) + 5 + 1),
         "prior": 2 * networks * network(INPUTS, 1),
         "dropout": network(INPUTS, 1),
         "none": networks * network(INPUTS, 1),
@@ -61,7 +60,7 @@ def expected_parameters(kind: str, shape: EnsembleShape) -> int:
 @pytest.mark.parametrize("kind", ENSEMBLES)
 @pytest.mark.parametrize("changes", [{}, {"heads": 2, "layer_norm": True}], ids=str)
 def test_parameters_are_as_many_as_the_formula_says(kind: str, changes: dict[str, Any]) -> None:
-    for more in ({}, {"members": 1}, *([{"shared_layers": 0}, {"shared_layers": 2}])):
+    for more in ({}, {"members": 1}, {"shared_layers": 0}, {"shared_layers": 2}):
         shape = make_shape(**changes, **more)
         params = jax.eval_shape(make_ensemble(kind, shape).init, KEY)
         count = sum(leaf.size for leaf in jax.tree.leaves(params))
@@ -137,7 +136,7 @@ def test_no_ensemble_is_one_network_whatever_was_given() -> None:
     assert config.shape(OBSERVATION, ACTION).members == 1
 
 
-# ---- multi-head and tree ----------------------------------------------------------------------------------
+# ---- multi-head and tree -----------------------------------------------------------------------------
 
 
 def test_a_heads_gradient_does_not_touch_another_heads_output_weights() -> None:
@@ -195,8 +194,7 @@ def test_mimo_without_cross_weights_is_independent_networks() -> None:
     mimo = make_mimo(shape._replace(hidden=(6, 4)))
     layers = []
     for layer in networks.layers:
-        (a, b), (c, d) = layer.weight.shape[-2:], layer.weight.shape[:2]
-        assert (c, d) == (2, 1)
+        a, b = layer.weight.shape[-2:]
         weight = jnp.zeros((2 * a, 2 * b))
         for member in range(2):
             rows, columns = (slice(member * n, (member + 1) * n) for n in (a, b))
@@ -234,18 +232,15 @@ def test_every_member_of_mimo_shuffles_its_share_of_the_batch(
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_batch_without_modulation_is_one_shared_network(layer_norm: bool) -> None:
     ensemble = make_batch(make_shape(heads=2, layer_norm=layer_norm))
-    plain = jax.tree.map(lambda x: x, ensemble.init(KEY))
-    plain = tuple(
-        type(layer)(
-            layer.weight, jnp.ones_like(layer.r), jnp.ones_like(layer.s), layer.bias, layer.norm
-        )
-        for layer in plain
-    )
+    plain = [
+        replace(layer, r=jnp.ones_like(layer.r), s=jnp.ones_like(layer.s))
+        for layer in ensemble.init(KEY)
+    ]
     network = MLP(
         tuple(Dense(p.weight, p.bias[0, 0], jax.tree.map(lambda x: x[0, 0], p.norm)) for p in plain)
     )
     alone = network(jnp.concatenate(make_inputs(), axis=-1))[:, 0]
-    for values in ensemble.heads(plain, *make_inputs()).reshape(6, BATCH):
+    for values in ensemble.heads(tuple(plain), *make_inputs()).reshape(6, BATCH):
         close(values, alone)
 
 
