@@ -36,7 +36,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     "needs a module": ("import nowhere_at_all", "{m}:Good", "'{m}' fails to import .ModuleNotFound"),
     "syntax": ("def f(:", "{m}:Good", "'{m}' fails to import .SyntaxError"),
     "not a maker": ("Good = 3", "{m}:Good", "is of type int, not something that makes an"),
-    "not an ensemble": ("def Good(shape): return 3", "{m}:Good", "of type int without init, heads, shares_weights;"),
+    "not an ensemble": ("def Good(shape): return 3", "{m}:Good", "of type int without init, heads,"),
     "raises": ("def Good(shape): raise KeyError('x')", "{m}:Good", "fails when called .* .KeyError"),
     "no parameters": ("Good.init = lambda s, k: {}", "{m}:Good", "init must give float32 arrays"),
     "raises in heads": (
