@@ -59,6 +59,18 @@ def dataset(columns: dict[str, np.ndarray]) -> Dataset:
     return Dataset.from_columns(columns, name="tiny")
 
 
+@pytest.fixture(scope="session")
+def maze_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A little maze data in a file; its name brings the simulator with it."""
+    from chary.data import formats
+    from chary.data.collect.mazes import Job, collect_block
+
+    maze = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
+    path = tmp_path_factory.mktemp("data") / "maze.hdf5"
+    formats.write(Dataset.from_columns(maze, name="pointmaze-umaze"), path)
+    return path
+
+
 @pytest.fixture
 def real_data() -> Path:
     """Real D4RL and RL Unplugged slices, where CHARY_TEST_DATA says they are."""

@@ -11,11 +11,8 @@ import pytest
 
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
-from tests.cli.test_program import maze_file
 from tests.conftest import run_chary
 from tests.ensembles.shapes import make_inputs, make_shape
-
-__all__ = ["maze_file"]  # a fixture
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_ensemble.py"
 
@@ -38,8 +35,8 @@ BAD: dict[str, tuple[str, str, str]] = {
     "fails to import": ("1 / 0", "{m}:Good", "'{m}' fails to import .ZeroDivisionError: division"),
     "needs a module": ("import nowhere_at_all", "{m}:Good", "'{m}' fails to import .ModuleNotFound"),
     "syntax": ("def f(:", "{m}:Good", "'{m}' fails to import .SyntaxError"),
-    "not a maker": ("Good = 3", "{m}:Good", "is a int, not something that makes an ensemble"),
-    "not an ensemble": ("def Good(shape): return 3", "{m}:Good", "makes a int without init or heads"),
+    "not a maker": ("Good = 3", "{m}:Good", "is of type int, not something that makes an"),
+    "not an ensemble": ("def Good(shape): return 3", "{m}:Good", "of type int without init, heads,"),
     "raises": ("def Good(shape): raise KeyError('x')", "{m}:Good", "fails when called .* .KeyError"),
     "no parameters": ("Good.init = lambda s, k: {}", "{m}:Good", "init must give float32 arrays"),
     "raises in heads": (

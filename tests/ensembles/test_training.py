@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import chary
 from chary import checkpoints
 from chary.algos.msg import draw_noise, make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.chunk import Carry, compile_chunk, initial_carry
+from chary.data.dataset import Dataset
 from chary.ensembles import ENSEMBLES, make_ensemble
 from chary.errors import CharyError
 from chary.targets import TARGETS
@@ -19,8 +21,7 @@ from chary.types import Batch
 from tests.ensembles.shapes import ACTION, BATCH, OBSERVATION, make_inputs, make_shape
 
 REFUSED = {(k, t) for k in ("mimo", "none") for t in ("shared-mean", "shared-lcb", "shared-min")}
-# Keys of this kind make programs that compile in half the time.
-KEY = jax.random.key(0, impl="unsafe_rbg")
+KEY = jax.random.key(0)
 
 
 def transitions(size: int = BATCH) -> Batch:
@@ -94,6 +95,12 @@ def test_pairs_that_make_no_sense_are_refused(kind: str, targets: str) -> None:
         CharyError, match=f"ensemble {kind} does not go with --targets {targets}.*Use --targets"
     ):
         make_msg(config_of(kind, targets=targets), OBSERVATION, ACTION)
+
+
+def test_a_pair_that_makes_no_sense_leaves_no_folder(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(CharyError, match="mimo does not go with"):
+        chary.train("msg", dataset, run=tmp_path / "run", ensemble="mimo", targets="shared-min")
+    assert not (tmp_path / "run").exists()
 
 
 def test_changing_one_member_with_its_prior_leaves_the_others_unchanged_to_the_bit() -> None:
