@@ -207,7 +207,8 @@ def random_dataset() -> "Dataset":
 
 
 def _msg(case: Case) -> "Algorithm[Any]":
-    from chary.algos.msg import MSGConfig, make_msg
+    from chary.algos.msg import make_msg
+    from chary.algos.msg_config import MSGConfig
 
     config = MSGConfig(
         members=case.members, hidden=case.hidden, alpha=case.alpha, warmup_steps=0, batch_size=BATCH
