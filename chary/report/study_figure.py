@@ -95,11 +95,9 @@ def _curves(axis: "Axes", study: dict[str, Any]) -> None:
                 scores.setdefault(evaluation["step"], []).append(evaluation[study["measure"]])
         steps = sorted(scores)
         estimates = [bootstrap(scores[step]) for step in steps]
-        axis.plot(
-            steps, [e.mean for e in estimates], "o-", color=colour, markersize=3, label=row["cell"]
-        )
         # Where there is no interval, NaN draws nothing.
-        low, high = np.array([(e.low, e.high) for e in estimates], np.float64).reshape(-1, 2).T
+        mean, low, high = np.array(estimates, np.float64).reshape(-1, 3).T
+        axis.plot(steps, mean, "o-", color=colour, markersize=3, label=row["cell"])
         axis.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.grid(linewidth=0.4, alpha=0.6)
