@@ -9,20 +9,47 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 glorot = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "truncated_normal")
 
+NORM_EPSILON = 1e-5
+"""Added to the variance in layer normalisation, so that equal units do not divide by zero."""
+
+
+class LayerNorm(eqx.Module):
+    """Zero mean and unit variance over the units, then a learned scale and shift (Ba et al. 2016)."""
+
+    scale: Float[Array, "*member outputs"]
+    shift: Float[Array, "*member outputs"]
+
+    @classmethod
+    def init(cls, *sizes: int) -> "LayerNorm":
+        return cls(jnp.ones(sizes), jnp.zeros(sizes))
+
+    def __call__(
+        self, inputs: Float[Array, "*member batch outputs"]
+    ) -> Float[Array, "*member batch outputs"]:
+        centred = inputs - inputs.mean(axis=-1, keepdims=True)
+        variance = (centred**2).mean(axis=-1, keepdims=True)
+        standard = centred * jax.lax.rsqrt(variance + NORM_EPSILON)
+        return standard * self.scale[..., None, :] + self.shift[..., None, :]
+
 
 class Dense(eqx.Module):
-    """`x @ weight + bias`, with the weight stored as (in, out)."""
+    """`x @ weight + bias`, with the weight stored as (in, out), and a normalisation where wanted."""
 
     weight: Float[Array, "*member inputs outputs"]
     bias: Float[Array, "*member outputs"]
+    norm: LayerNorm | None = None
 
     @classmethod
-    def init(cls, inputs: int, outputs: int, *, key: PRNGKeyArray) -> "Dense":
+    def init(
+        cls, inputs: int, outputs: int, *, layer_norm: bool = False, key: PRNGKeyArray
+    ) -> "Dense":
         """Glorot-scaled truncated-normal weights and zero biases, as the paper's authors use."""
-        return cls(glorot(key, (inputs, outputs), jnp.float32), jnp.zeros(outputs))
+        weight = glorot(key, (inputs, outputs), jnp.float32)
+        return cls(weight, jnp.zeros(outputs), LayerNorm.init(outputs) if layer_norm else None)
 
     def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return inputs @ self.weight + self.bias
+        outputs = inputs @ self.weight + self.bias
+        return outputs if self.norm is None else self.norm(outputs)
 
 
 class MLP(eqx.Module):
@@ -31,11 +58,22 @@ class MLP(eqx.Module):
     layers: tuple[Dense, ...]
 
     @classmethod
-    def init(cls, inputs: int, hidden: Sequence[int], outputs: int, *, key: PRNGKeyArray) -> "MLP":
+    def init(
+        cls,
+        inputs: int,
+        hidden: Sequence[int],
+        outputs: int,
+        *,
+        layer_norm: bool = False,
+        key: PRNGKeyArray,
+    ) -> "MLP":
+        """Layers of the given sizes; normalisation, where wanted, is in all but the last."""
         sizes = (inputs, *hidden, outputs)
         keys = jax.random.split(key, len(sizes) - 1)
-        pairs = zip(sizes[:-1], sizes[1:], keys, strict=True)
-        return cls(tuple(Dense.init(before, after, key=k) for before, after, k in pairs))
+        triples = list(zip(sizes[:-1], sizes[1:], keys, strict=True))
+        layers = [Dense.init(a, b, layer_norm=layer_norm, key=k) for a, b, k in triples[:-1]]
+        before, after, last_key = triples[-1]
+        return cls((*layers, Dense.init(before, after, key=last_key)))
 
     def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         *hidden, last = self.layers

@@ -1,14 +1,17 @@
 """TD targets: where the members' next values come from, and what the policy climbs with them.
 
 Each rule is a pair: a backup, from the target networks' values (member, head, batch) to one next value
-a member and sample, and the objective of the policy that goes with it.
+a member and sample, and the objective of the policy that goes with it. Those two lines are all that
+independent and shared targets differ in (Section 5.2 of Ghasemipour et al. 2022).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+Beta: TypeAlias = Float[Array, ""] | float
 
 
 def mean_and_std(
@@ -25,38 +28,94 @@ def mean_and_std(
     return values.mean(axis=0), std
 
 
+# ---- objectives of the policy ----------------------------------------------------------------------
+
+
 def lower_confidence_bound(
-    values: Float[Array, "member batch"], beta: Float[Array, ""] | float
+    values: Float[Array, "member batch"], beta: Beta
 ) -> Float[Array, " batch"]:
     """Q_LCB = E[Q_i] + beta * sqrt(V[Q_i]), beta <= 0 (Eq. 7 of Ghasemipour et al. 2022)."""
     mean, std = mean_and_std(values)
     return mean + beta * std
 
 
-def independent(next_heads: Float[Array, "member head batch"]) -> Float[Array, "member batch"]:
-    """y_i = r + gamma * Q_i(s', a'): every member regresses to its own next value."""
+def mean(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " batch"]:
+    """E[Q_i], whatever beta is."""
+    del beta
+    return values.mean(axis=0)
+
+
+def minimum(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " batch"]:
+    """min_i Q_i of each sample, whatever beta is."""
+    del beta
+    return values.min(axis=0)
+
+
+# ---- backups ---------------------------------------------------------------------------------------
+
+
+def independent(
+    next_heads: Float[Array, "member head batch"], beta: Beta
+) -> Float[Array, "member batch"]:
+    """y_i = r + gamma * Q_i(s', a'_i): every member regresses to its own next value."""
+    del beta
     return next_heads.squeeze(axis=1)
 
 
 def independent_double(
-    next_heads: Float[Array, "member head batch"],
+    next_heads: Float[Array, "member head batch"], beta: Beta
 ) -> Float[Array, "member batch"]:
     """Every member regresses both its networks to the smaller of its own two next values."""
+    del beta
     return next_heads.min(axis=1)
+
+
+def shared_mean(
+    next_heads: Float[Array, "member head batch"], beta: Beta
+) -> Float[Array, "member batch"]:
+    """y = r + gamma * mean_i Q_i(s', a'): one target for all."""
+    return _for_all(mean, next_heads, beta)
+
+
+def shared_lcb(
+    next_heads: Float[Array, "member head batch"], beta: Beta
+) -> Float[Array, "member batch"]:
+    """y = r + gamma * (mean_i Q_i(s', a') + beta * std_i Q_i(s', a')): one pessimistic target for all
+    (Method 2 in Section 3 of Ghasemipour et al. 2022)."""
+    return _for_all(lower_confidence_bound, next_heads, beta)
+
+
+def shared_min(
+    next_heads: Float[Array, "member head batch"], beta: Beta
+) -> Float[Array, "member batch"]:
+    """y = r + gamma * min_i Q_i(s', a'): the smallest next value for all."""
+    return _for_all(minimum, next_heads, beta)
+
+
+def _for_all(
+    aggregate: Callable[[Float[Array, "member batch"], Beta], Float[Array, " batch"]],
+    next_heads: Float[Array, "member head batch"],
+    beta: Beta,
+) -> Float[Array, "member batch"]:
+    values = next_heads.min(axis=1)
+    return jnp.broadcast_to(aggregate(values, beta), values.shape)
 
 
 class Targets(NamedTuple):
     """A rule for TD targets and the policy objective that belongs to it."""
 
-    heads: int
+    backup: Callable[[Float[Array, "member head batch"], Beta], Float[Array, "member batch"]]
+    objective: Callable[[Float[Array, "member batch"], Beta], Float[Array, " batch"]]
+    heads: int = 1
     """Networks a member."""
-    backup: Callable[[Float[Array, "member head batch"]], Float[Array, "member batch"]]
-    objective: Callable[
-        [Float[Array, "member batch"], Float[Array, ""] | float], Float[Array, " batch"]
-    ]
+    shared: bool = False
+    """One target for all members, and so one next action for all."""
 
 
 TARGETS = {
-    "independent": Targets(1, independent, lower_confidence_bound),
-    "double-q": Targets(2, independent_double, lower_confidence_bound),
+    "independent": Targets(independent, lower_confidence_bound),
+    "double-q": Targets(independent_double, lower_confidence_bound, heads=2),
+    "shared-mean": Targets(shared_mean, mean, shared=True),
+    "shared-lcb": Targets(shared_lcb, lower_confidence_bound, shared=True),
+    "shared-min": Targets(shared_min, minimum, shared=True),
 }

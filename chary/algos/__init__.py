@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from chary.algos.bc import BCConfig, make_bc
-from chary.algos.msg import MSGConfig, make_msg
+from chary.algos.msg import make_msg
+from chary.algos.msg_config import MSGConfig
 from chary.errors import unknown_name
 from chary.types import Algorithm
 

@@ -12,80 +12,25 @@ bound. One step does, for a batch (s, a, r, s') and the policy pi:
     targets   Q_target_i moves by tau towards Q_i
 
 No member ever sees another's value: that independence is what makes their spread mean uncertainty.
+Shared targets (`chary/targets.py`) give it up for one target for all, and cheaper ensembles
+(`chary/ensembles/`) for weights that members share.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from math import isfinite
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.ensembles import ENSEMBLES, EnsembleShape
+from chary.algos.msg_config import MSGConfig
+from chary.ensembles import make_ensemble
+from chary.errors import CharyError
 from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
-from chary.settings import require, require_rate
 from chary.targets import TARGETS, mean_and_std
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
-
-
-@dataclass(frozen=True)
-class MSGConfig:
-    """Settings of MSG; the defaults are the paper's and its authors'."""
-
-    members: int = 64
-    """Number N of Q-functions in the ensemble."""
-    beta: float = -4.0
-    """Pessimism: weight of the ensemble's standard deviation in the policy objective, at most 0."""
-    alpha: float = 0.1
-    """Weight of the support regulariser H; 0 leaves it (and its cost) out."""
-    ensemble: Literal["deep"] = "deep"
-    """Kind of ensemble."""
-    targets: Literal["independent", "double-q"] = "independent"
-    """Rule for the TD targets; double-q makes every member a pair of networks."""
-    hidden: tuple[int, ...] = (256, 256, 256)
-    """Sizes of the hidden layers, of the policy and of each Q-function."""
-    batch_size: int = 256
-    """Transitions in a batch."""
-    discount: float = 0.99
-    """Discount factor gamma."""
-    critic_learning_rate: float = 3e-4
-    """Adam's step size for the Q-functions."""
-    policy_learning_rate: float = 3e-5
-    """Adam's step size for the policy."""
-    tau: float = 0.005
-    """Share of the new parameters that enters the target networks at every step."""
-    random_weights: bool = True
-    """Multiply each squared TD error by a draw from U[0, 2], a different one for every member."""
-    warmup_steps: int = 50_000
-    """First steps, in which the policy is cloned from the data while the critics learn as usual."""
-    entropy: Literal["tuned", "fixed", "off"] = "tuned"
-    """Entropy bonus on the policy: temperature tuned to a target entropy, fixed, or no bonus."""
-    temperature: float = 1.0
-    """Weight of the entropy bonus: where tuning starts, or the fixed value."""
-    temperature_learning_rate: float = 3e-4
-    """Adam's step size for the logarithm of the temperature."""
-    target_entropy: float = 0.0
-    """Entropy of the policy that tuning aims at, in nats over all action dimensions."""
-
-    def __post_init__(self) -> None:
-        require(self.members >= 1, "members", self.members, "at least 1")
-        require(self.beta <= 0.0, "beta", self.beta, "at most 0 (it is pessimism)")
-        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
-        require(min(self.hidden, default=0) >= 1, "hidden", self.hidden, "sizes of at least 1")
-        require(self.batch_size >= 1, "batch-size", self.batch_size, "at least 1")
-        require(0.0 <= self.discount <= 1.0, "discount", self.discount, "between 0 and 1")
-        require(0.0 < self.tau <= 1.0, "tau", self.tau, "above 0 and at most 1")
-        require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
-        require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
-        require_rate("critic-learning-rate", self.critic_learning_rate)
-        require_rate("policy-learning-rate", self.policy_learning_rate)
-        require_rate("temperature-learning-rate", self.temperature_learning_rate)
-        require(
-            isfinite(self.target_entropy), "target-entropy", self.target_entropy, "a finite number"
-        )
 
 
 class Hyper(NamedTuple):
@@ -99,6 +44,7 @@ class Hyper(NamedTuple):
     temperature_learning_rate: Float[Array, ""]
     tau: Float[Array, ""]
     target_entropy: Float[Array, ""]
+    target_beta: Float[Array, ""]
 
 
 class MSGState(NamedTuple):
@@ -117,36 +63,67 @@ class MSGState(NamedTuple):
 class Noise(NamedTuple):
     """All that is random in one step."""
 
-    member_actions: Float[Array, "member batch action"]
-    """Standard normal, for a'_i ~ pi(s') and a_i ~ pi(s) in H_i: each is drawn anew in every step, and
-    that the two share their noise leaves both expectations, and so the gradient's, as they are."""
+    member_actions: Float[Array, "*member batch action"]
+    """Standard normal, for a'_i ~ pi(s') and a_i ~ pi(s) in H_i, or without a member axis one draw for
+    all: each is drawn anew in every step, and that the two share their noise leaves both expectations,
+    and so the gradient's, as they are."""
     policy_actions: Float[Array, "batch action"]
     """Standard normal, for a ~ pi(s) in the policy's objective: one sample for all members."""
     weights: Float[Array, "member batch"]
     """U[0, 2], the weights of the squared TD errors."""
+    rows: Int[Array, "member batch"] | None = None
+    """The order in which each member sees the batch, where that is not the batch's own."""
+    ensemble_key: PRNGKeyArray | None = None
+    """For what the ensemble itself draws, such as masks: the same for all its passes in a step."""
+
+    def arranged(
+        self, batch: Float[Array, "*#member batch feature"]
+    ) -> Float[Array, "*#member batch feature"]:
+        """The batch as the members see it."""
+        return batch if self.rows is None else batch[self.rows]
+
+    def in_order(
+        self, heads: Float[Array, "member head batch"]
+    ) -> Float[Array, "member head batch"]:
+        """Values of an arranged batch, back in the batch's own order."""
+        if self.rows is None:
+            return heads
+        places = jnp.argsort(self.rows, axis=-1)
+        return jnp.take_along_axis(heads, places[:, None], axis=-1)
 
 
 def draw_noise(
-    config: MSGConfig, size: int, action_size: int, *, shared: bool, key: PRNGKeyArray
+    config: MSGConfig,
+    size: int,
+    action_size: int,
+    *,
+    shared: bool,
+    arrange: Callable[[int, PRNGKeyArray], Int[Array, "member batch"]] | None = None,
+    key: PRNGKeyArray,
 ) -> Noise:
-    """All draws of a step; members that share weights are compared on shared actions."""
-    action_key, weight_key = jax.random.split(key)
+    """All draws of a step; where targets or weights are shared, so are the actions."""
+    action_key, weight_key, rows_key, ensemble_key = jax.random.split(key, 4)
     # One draw for all purposes: with small networks, random numbers are a good part of the work.
     draws = 1 if shared else config.members
     normal = jax.random.normal(action_key, (draws + 1, size, action_size))
     weights = jnp.ones((config.members, size))
     if config.random_weights:
         weights = jax.random.uniform(weight_key, weights.shape, maxval=2.0)
-    member_actions = jnp.broadcast_to(normal[:-1], (config.members, size, action_size))
-    return Noise(member_actions, normal[-1], weights)
+    member_actions = normal[0] if shared else normal[:-1]
+    rows = None if arrange is None else arrange(size, rows_key)
+    return Noise(member_actions, normal[-1], weights, rows, ensemble_key)
 
 
 def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algorithm[MSGState]:
     """MSG for vectors of the given sizes."""
     targets = TARGETS[config.targets]
-    ensemble = ENSEMBLES[config.ensemble](
-        EnsembleShape(config.members, targets.heads, observation_size, action_size, config.hidden)
-    )
+    ensemble = make_ensemble(config.ensemble, config.shape(observation_size, action_size))
+    if targets.shared and ensemble.arrange is not None:
+        raise CharyError(
+            f"--ensemble {config.ensemble} does not go with --targets {config.targets}: its members see "
+            "different rows side by side, so there is no next value to share. Use --targets independent "
+            "or double-q, or --ensemble deep."
+        )
     regularise = config.alpha != 0.0
 
     def init(key: PRNGKeyArray) -> MSGState:
@@ -154,6 +131,8 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         policy = Policy.init(observation_size, action_size, config.hidden, key=policy_key)
         critics = ensemble.init(critic_key)
         log_temperature = jnp.log(jnp.float32(config.temperature))
+        target_beta = config.beta if config.target_beta is None else config.target_beta
+        continuous = vars(config) | {"target_beta": target_beta}
         return MSGState(
             step=jnp.int32(0),
             policy=policy,
@@ -162,34 +141,46 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             critic_optimiser=adam_init(critics),
             log_temperature=log_temperature,
             temperature_optimiser=adam_init(log_temperature),
-            hyper=Hyper(*(jnp.float32(getattr(config, name)) for name in Hyper._fields)),
+            hyper=Hyper(*(jnp.float32(continuous[name]) for name in Hyper._fields)),
         )
 
     def td_targets(state: MSGState, batch: Batch, noise: Noise) -> Float[Array, "member batch"]:
         """y_i = r + gamma * Q_target_i(s', a'_i), with no gradient through it (Eq. 6)."""
         next_actions = state.policy(batch.next_observations).sample(noise.member_actions)
-        next_heads = ensemble.heads(state.critics.target, batch.next_observations, next_actions)
-        return batch.rewards + state.hyper.discount * batch.discounts * targets.backup(next_heads)
+        next_heads = noise.in_order(
+            ensemble.heads(
+                state.critics.target,
+                noise.arranged(batch.next_observations),
+                noise.arranged(next_actions),
+                key=noise.ensemble_key,
+            )
+        )
+        next_values = targets.backup(next_heads, state.hyper.target_beta)
+        return batch.rewards + state.hyper.discount * batch.discounts * next_values
 
     def critic_loss(
         critics: PyTree, state: MSGState, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, ""], Metrics]:
         """sum_i L_i + alpha * H_i (Eqs. 5 and 8)."""
         wanted = td_targets(state, batch, noise)
+        observations, key = noise.arranged(batch.observations), noise.ensemble_key
         if regularise:
             # One pass over dataset actions and policy actions together.
             size = batch.rewards.shape[0]
             policy_actions = state.policy(batch.observations).sample(noise.member_actions)
             data_actions = jnp.broadcast_to(batch.actions, policy_actions.shape)
+            actions = noise.arranged(data_actions), noise.arranged(policy_actions)
             both = ensemble.heads(
                 critics,
-                jnp.concatenate([batch.observations, batch.observations]),
-                jnp.concatenate([data_actions, policy_actions], axis=1),
+                jnp.concatenate([observations, observations], axis=-2),
+                jnp.concatenate(actions, axis=-2),
+                key=key,
             )
-            heads, policy_heads = both[..., :size], both[..., size:]
+            heads, policy_heads = noise.in_order(both[..., :size]), noise.in_order(both[..., size:])
             gap = (policy_heads.min(axis=1) - heads.min(axis=1)).mean(axis=-1)
         else:
-            heads = ensemble.heads(critics, batch.observations, batch.actions)
+            actions = noise.arranged(batch.actions)
+            heads = noise.in_order(ensemble.heads(critics, observations, actions, key=key))
             gap = jnp.zeros(config.members)
         errors = heads - wanted[:, None]
         td = 0.5 * (noise.weights[:, None] * errors**2).mean(axis=-1).sum(axis=1)
@@ -205,10 +196,13 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     def policy_loss(
         policy: Policy, state: MSGState, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, ""], Metrics]:
-        """Climb the lower confidence bound (Eq. 7), or clone the data while warming up."""
+        """Climb the lower confidence bound (Eq. 7) or what goes with the targets instead; while warming
+        up, clone the data."""
         law = policy(batch.observations)
         actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
-        values = ensemble.values(state.critics.online, batch.observations, actions)
+        values = ensemble.values(
+            state.critics.online, batch.observations, actions, key=noise.ensemble_key
+        )
         objective = targets.objective(values, state.hyper.beta)
         likelihood = law.log_prob(batch.actions)
         temperature = jnp.exp(state.log_temperature)
@@ -284,7 +278,12 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
 
     def update(state: MSGState, batch: Batch, key: PRNGKeyArray) -> tuple[MSGState, Metrics]:
         noise = draw_noise(
-            config, len(batch.rewards), action_size, shared=ensemble.shares_weights, key=key
+            config,
+            len(batch.rewards),
+            action_size,
+            shared=targets.shared or ensemble.shares_weights,
+            arrange=ensemble.arrange,
+            key=key,
         )
         # The barrier asks the compiler not to draw the same noise again in every use of it.
         return step(state, batch, jax.lax.optimization_barrier(noise))

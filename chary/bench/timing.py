@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from chary.algos.msg import MSGConfig
+    from chary.algos.msg_config import MSGConfig
     from chary.data.dataset import Dataset
     from chary.feed import Feed
     from chary.types import Algorithm
@@ -85,13 +85,13 @@ def peak_mb() -> float:
 
 def config_of(case: Case) -> "MSGConfig":
     """MSG's settings, without a warm-up."""
-    from chary.algos.msg import MSGConfig
+    from chary.algos.msg_config import MSGConfig
 
     return MSGConfig(
         members=case.members,
         hidden=case.hidden,
         alpha=case.alpha,
-        ensemble=case.ensemble,  # pyright: ignore[reportArgumentType]
+        ensemble=case.ensemble,
         warmup_steps=0,
         batch_size=BATCH,
     )

@@ -2,8 +2,11 @@
 
 An ensemble is a value of two functions. `init(key)` makes the parameters, and
 `heads(params, observations, actions, key=None)` gives Q-values as (member, head, batch): one head a
-member, or two for double-Q. Observations and actions come as (batch, ...) shared by all members or as
-(member, batch, ...) with inputs of each member's own.
+member, or two for double-Q. The key is for what a kind draws in training; without one the values are
+the same every time.
+
+Observations and actions come as (batch, ...) shared by all members. Members that share no weights are
+also given (member, batch, ...), with inputs of each member's own, and so are kinds that arrange rows.
 
 Parameters that must not be trained (fixed priors) are stopped inside `heads`: their gradient is zero,
 so neither Adam nor the target average moves them.
@@ -12,8 +15,11 @@ so neither Adam nor the target average moves them.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from jaxtyping import Array, Float, PRNGKeyArray
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from chary.errors import unknown_name
 from chary.types import PyTree
 
 
@@ -24,27 +30,85 @@ class Ensemble(NamedTuple):
     heads: Callable[..., Float[Array, "member head batch"]]
     shares_weights: bool
     """Members that share weights are given one action sample for all."""
+    arrange: Callable[[int, PRNGKeyArray], Int[Array, "member batch"]] | None = None
+    """`arrange(batch, key)`: the order in which each member sees the rows of a batch in training;
+    None for the batch's own."""
 
     def values(
         self,
         params: PyTree,
         observations: Float[Array, "*#member batch observation"],
         actions: Float[Array, "*#member batch action"],
+        key: PRNGKeyArray | None = None,
     ) -> Float[Array, "member batch"]:
         """What each member says: the minimum over its heads."""
-        return self.heads(params, observations, actions).min(axis=1)
+        return self.heads(params, observations, actions, key=key).min(axis=1)
 
 
 class EnsembleShape(NamedTuple):
-    """What every kind of ensemble is built from."""
+    """What ensembles are built from; each kind reads what it needs."""
 
     members: int
     heads: int
     observation_size: int
     action_size: int
     hidden: Sequence[int]
+    layer_norm: bool
+    mimo_repetition: float
+    modulation: str
+    shared_layers: int
+    prior_scale: float
+    dropout: float
+
+    @property
+    def inputs(self) -> int:
+        """Size of an observation beside an action."""
+        return self.observation_size + self.action_size
 
 
+def join(
+    observations: Float[Array, "*m batch observation"], actions: Float[Array, "*n batch action"]
+) -> Float[Array, "*k batch pair"]:
+    """Observations beside actions, either of them shared by all members or one for each."""
+    # Without the barrier the compiler computes the actions anew inside the copy, number by number.
+    observations, actions = jax.lax.optimization_barrier((observations, actions))
+    leading = jnp.broadcast_shapes(observations.shape[:-1], actions.shape[:-1])
+    return jnp.concatenate(
+        [
+            jnp.broadcast_to(observations, (*leading, observations.shape[-1])),
+            jnp.broadcast_to(actions, (*leading, actions.shape[-1])),
+        ],
+        axis=-1,
+    )
+
+
+from chary.ensembles import own
+from chary.ensembles.batch import make_batch
 from chary.ensembles.deep import make_deep
+from chary.ensembles.dropout import make_dropout
+from chary.ensembles.mimo import make_mimo
+from chary.ensembles.multihead import make_multihead
+from chary.ensembles.prior import make_prior
+from chary.ensembles.tree import make_tree
 
-ENSEMBLES: dict[str, Callable[[EnsembleShape], Ensemble]] = {"deep": make_deep}
+ENSEMBLES: dict[str, Callable[[EnsembleShape], Ensemble]] = {
+    "deep": make_deep,
+    "multihead": make_multihead,
+    "mimo": make_mimo,
+    "batch": make_batch,
+    "tree": make_tree,
+    "prior": make_prior,
+    "dropout": make_dropout,
+    "none": make_deep,  # one network; MSG's settings see to it that there is one member
+}
+
+
+def check_name(ensemble: str) -> None:
+    """Refuse a kind that is neither in the registry nor written like one of your own."""
+    if ensemble not in ENSEMBLES and ":" not in ensemble:
+        raise unknown_name("ensemble", ensemble, ENSEMBLES, "One of your own is module:Name.")
+
+
+def make_ensemble(ensemble: str, shape: EnsembleShape) -> Ensemble:
+    """An ensemble by the name of its kind, or by `module:Name` of your own."""
+    return ENSEMBLES[ensemble](shape) if ensemble in ENSEMBLES else own.make(ensemble, shape)

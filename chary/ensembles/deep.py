@@ -1,23 +1,19 @@
 """Deep ensemble: N separate networks, which is what the paper finds to work."""
 
+from collections.abc import Sequence
+
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.ensembles import Ensemble, EnsembleShape
+from chary.ensembles import Ensemble, EnsembleShape, join
 from chary.nets import MLP
 
 
 def make_deep(shape: EnsembleShape) -> Ensemble:
     """N times as many parameters as one network, and nothing shared between members."""
-    inputs = shape.observation_size + shape.action_size
 
     def init(key: PRNGKeyArray) -> MLP:
-        def network(key: PRNGKeyArray) -> MLP:
-            return MLP.init(inputs, shape.hidden, 1, key=key)
-
-        keys = jax.random.split(key, (shape.members, shape.heads))
-        return jax.vmap(jax.vmap(network))(keys)
+        return separate_networks(shape, shape.inputs, shape.hidden, key=key)
 
     def heads(
         params: MLP,
@@ -26,27 +22,28 @@ def make_deep(shape: EnsembleShape) -> Ensemble:
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "member head batch"]:
         del key  # nothing random in the forward pass
-        pairs = _join(observations, actions)
-        per_member = jax.vmap(
-            lambda networks, x: jax.vmap(lambda q: q(x))(networks),
-            (0, 0 if pairs.ndim == 3 else None),
-        )
-        return per_member(params, pairs).squeeze(-1)
+        return each_network(params, join(observations, actions))
 
     return Ensemble(init, heads, shares_weights=False)
 
 
-def _join(
-    observations: Float[Array, "*m batch observation"], actions: Float[Array, "*n batch action"]
-) -> Float[Array, "*k batch pair"]:
-    """Observations beside actions, either of them shared by all members or one for each."""
-    # Without the barrier the compiler computes the actions anew inside the copy, number by number.
-    observations, actions = jax.lax.optimization_barrier((observations, actions))
-    leading = jnp.broadcast_shapes(observations.shape[:-1], actions.shape[:-1])
-    return jnp.concatenate(
-        [
-            jnp.broadcast_to(observations, (*leading, observations.shape[-1])),
-            jnp.broadcast_to(actions, (*leading, actions.shape[-1])),
-        ],
-        axis=-1,
+def separate_networks(
+    shape: EnsembleShape, inputs: int, hidden: Sequence[int], *, key: PRNGKeyArray
+) -> MLP:
+    """A network of one output for every member and head, stacked along two leading axes."""
+
+    def network(key: PRNGKeyArray) -> MLP:
+        return MLP.init(inputs, hidden, 1, layer_norm=shape.layer_norm, key=key)
+
+    return jax.vmap(jax.vmap(network))(jax.random.split(key, (shape.members, shape.heads)))
+
+
+def each_network(
+    networks: MLP, inputs: Float[Array, "*#member batch inputs"]
+) -> Float[Array, "member head batch"]:
+    """What every member's networks make of shared inputs, or of its own."""
+    per_member = jax.vmap(
+        lambda networks, x: jax.vmap(lambda q: q(x))(networks),
+        (0, 0 if inputs.ndim == 3 else None),
     )
+    return per_member(networks, inputs).squeeze(-1)

@@ -9,6 +9,7 @@ from chary.progress import duration
 from chary.report.study_figure import LABELS, draw_study
 from chary.report.tables import write_page
 from chary.runs import jsonable, write_whole
+from chary.settings import to_json
 from chary.study.results import gather, training_seconds
 from chary.study.statistics import LEVEL
 
@@ -30,7 +31,11 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
         "final_episodes": run.final_episodes,
         "seeds": list(plan.seeds),
         "measure": plan.measure,
-        "settings": jsonable(plan.jobs[0].config.__dict__),
+        "settings": {
+            key: value
+            for key, value in to_json(plan.jobs[0].config).items()
+            if key not in plan.cells[0].changes
+        },
         "runs": str(plan.jobs[0].folder.parent),
         "machine": layout(),
         "versions": versions(),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from chary.ensembles import ENSEMBLES
+from chary.ensembles import ENSEMBLES, check_name
 from chary.errors import CharyError, unknown_name
 from chary.settings import require
 from chary.targets import TARGETS
@@ -38,8 +38,7 @@ def ensemble_cells(kinds: Sequence[str]) -> list[Cell]:
 def known_ensembles(kinds: Sequence[str]) -> list[str]:
     """The kinds asked for, or all there are; one's own are written module:Name."""
     for kind in kinds:
-        if kind not in ENSEMBLES and ":" not in kind:
-            raise unknown_name("kind of ensemble", kind, ENSEMBLES)
+        check_name(kind)
     return list(kinds or ENSEMBLES)
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chary import training
-from chary.algos.msg import MSGConfig, make_msg
+from chary.algos.msg import make_msg
+from chary.algos.msg_config import MSGConfig
 from chary.algos.size import critic_parameters
 from chary.envs import find_task
 from chary.errors import CharyError

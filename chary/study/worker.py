@@ -24,7 +24,7 @@ def main() -> int:
     show_warnings_plainly()
 
     from chary import settings, training
-    from chary.algos.msg import MSGConfig
+    from chary.algos.msg_config import MSGConfig
     from chary.settings import RunConfig
 
     try:

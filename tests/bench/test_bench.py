@@ -79,7 +79,7 @@ def test_bench_ensembles_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixt
     ("arguments", "words"),
     [
         (["update"], "unknown bench 'update'. Did you mean updates?"),
-        (["ensembles", "--kinds", "deeper"], "unknown kind of ensemble 'deeper'"),
+        (["ensembles", "--kinds", "deeper"], "unknown ensemble 'deeper'"),
         (["ensembles", "--repeats", "0"], "--repeats is 0"),
         (["ensembles", "--members", "0"], "--members is (0,)"),
         (["updates", "--members", "3"], "--members is 3"),

@@ -1,0 +1,136 @@
+"""MSG's settings, those of its targets and ensembles included."""
+
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Literal, get_args
+
+from chary.ensembles import EnsembleShape, check_name
+from chary.errors import CharyError, unknown_name
+from chary.settings import require, require_rate
+from chary.targets import TARGETS
+
+TargetName = Literal["independent", "double-q", "shared-mean", "shared-lcb", "shared-min"]
+Modulation = Literal["sign", "gaussian"]
+
+
+@dataclass(frozen=True)
+class MSGConfig:
+    """Settings of MSG; the defaults are the paper's and its authors'."""
+
+    members: int = 64
+    """Number N of Q-functions in the ensemble; 1 with --ensemble none, whatever is given."""
+    beta: float = -4.0
+    """Pessimism: weight of the ensemble's standard deviation in the policy objective, at most 0."""
+    alpha: float = 0.1
+    """Weight of the support regulariser H; 0 leaves it (and its cost) out."""
+    ensemble: str = "deep"
+    """Kind of ensemble: deep, multihead, mimo, batch, tree, prior, dropout, none (a single Q-function),
+    or module:Name of your own."""
+    targets: TargetName = "independent"
+    """Rule for the TD targets: each member's own, its own from a pair of networks (double-q), or one
+    for all members."""
+    target_beta: float | None = None
+    """Weight of the standard deviation in shared-lcb's target, at most 0; beta unless given."""
+    hidden: tuple[int, ...] = (256, 256, 256)
+    """Sizes of the hidden layers, of the policy and of each Q-function."""
+    layer_norm: bool = False
+    """Layer normalisation in each hidden layer of the Q-functions, before the ReLU."""
+    mimo_repetition: float = 0.5
+    """Share of a batch that all members of a mimo ensemble see in the same place."""
+    modulation: Modulation = "sign"
+    """How the vectors of a batch ensemble start: random signs, or Gaussian around 1."""
+    shared_layers: int = 1
+    """Hidden layers that the members of a tree ensemble share."""
+    prior_scale: float = 1.0
+    """Weight of the fixed random networks in a prior ensemble."""
+    dropout: float = 0.1
+    """Share of hidden units that each member of a dropout ensemble does without."""
+    batch_size: int = 256
+    """Transitions in a batch."""
+    discount: float = 0.99
+    """Discount factor gamma."""
+    critic_learning_rate: float = 3e-4
+    """Adam's step size for the Q-functions."""
+    policy_learning_rate: float = 3e-5
+    """Adam's step size for the policy."""
+    tau: float = 0.005
+    """Share of the new parameters that enters the target networks at every step."""
+    random_weights: bool = True
+    """Multiply each squared TD error by a draw from U[0, 2], a different one for every member."""
+    warmup_steps: int = 50_000
+    """First steps, in which the policy is cloned from the data while the critics learn as usual."""
+    entropy: Literal["tuned", "fixed", "off"] = "tuned"
+    """Entropy bonus on the policy: temperature tuned to a target entropy, fixed, or no bonus."""
+    temperature: float = 1.0
+    """Weight of the entropy bonus: where tuning starts, or the fixed value."""
+    temperature_learning_rate: float = 3e-4
+    """Adam's step size for the logarithm of the temperature."""
+    target_entropy: float = 0.0
+    """Entropy of the policy that tuning aims at, in nats over all action dimensions."""
+
+    def __post_init__(self) -> None:
+        check_name(self.ensemble)
+        if self.targets not in TARGETS:
+            raise unknown_name("rule for targets", self.targets, TARGETS)
+        if self.ensemble == "none":
+            object.__setattr__(self, "members", 1)  # the class is frozen, for everybody else
+            if TARGETS[self.targets].shared:
+                raise CharyError(
+                    f"--ensemble none does not go with --targets {self.targets}: one Q-function has "
+                    "nobody to share a target with. Use --targets independent or double-q."
+                )
+        require(self.members >= 1, "members", self.members, "at least 1")
+        require(self.beta <= 0.0, "beta", self.beta, "at most 0 (it is pessimism)")
+        if self.target_beta is not None:
+            require(self.target_beta <= 0.0, "target-beta", self.target_beta, "at most 0")
+        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
+        require(min(self.hidden, default=0) >= 1, "hidden", self.hidden, "sizes of at least 1")
+        require(
+            0.0 <= self.mimo_repetition <= 1.0,
+            "mimo-repetition",
+            self.mimo_repetition,
+            "between 0 and 1",
+        )
+        starts = get_args(Modulation)
+        require(self.modulation in starts, "modulation", self.modulation, " or ".join(starts))
+        most = len(self.hidden) if self.ensemble == "tree" else inf
+        require(
+            0 <= self.shared_layers <= most,
+            "shared-layers",
+            self.shared_layers,
+            f"from 0 to the number of hidden layers ({len(self.hidden)})",
+        )
+        require(
+            0.0 <= self.prior_scale < inf,
+            "prior-scale",
+            self.prior_scale,
+            "at least 0 and finite",
+        )
+        require(0.0 < self.dropout < 1.0, "dropout", self.dropout, "above 0 and below 1")
+        require(self.batch_size >= 1, "batch-size", self.batch_size, "at least 1")
+        require(0.0 <= self.discount <= 1.0, "discount", self.discount, "between 0 and 1")
+        require(0.0 < self.tau <= 1.0, "tau", self.tau, "above 0 and at most 1")
+        require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
+        require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
+        require_rate("critic-learning-rate", self.critic_learning_rate)
+        require_rate("policy-learning-rate", self.policy_learning_rate)
+        require_rate("temperature-learning-rate", self.temperature_learning_rate)
+        require(
+            isfinite(self.target_entropy), "target-entropy", self.target_entropy, "a finite number"
+        )
+
+    def shape(self, observation_size: int, action_size: int) -> EnsembleShape:
+        """What the ensemble is built from."""
+        return EnsembleShape(
+            members=self.members,
+            heads=TARGETS[self.targets].heads,
+            observation_size=observation_size,
+            action_size=action_size,
+            hidden=self.hidden,
+            layer_norm=self.layer_norm,
+            mimo_repetition=self.mimo_repetition,
+            modulation=self.modulation,
+            shared_layers=self.shared_layers,
+            prior_scale=self.prior_scale,
+            dropout=self.dropout,
+        )

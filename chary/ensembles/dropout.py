@@ -1,0 +1,43 @@
+"""Monte-Carlo dropout: one network seen through N masks (Gal and Ghahramani 2016).
+
+A mask takes the same hidden units from every row, so that a member is a function of its own. In training
+the masks of all members are drawn anew in every step; without a key they are N fixed ones.
+"""
+
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from chary.ensembles import Ensemble, EnsembleShape, join
+from chary.nets import MLP
+
+FIXED_SEED = 0
+"""Seed of the masks that predictions use."""
+
+
+def make_dropout(shape: EnsembleShape) -> Ensemble:
+    """The parameters of one network, and the arithmetic of N."""
+    kept = 1.0 - shape.dropout
+
+    def init(key: PRNGKeyArray) -> MLP:
+        return MLP.init(shape.inputs, shape.hidden, 1, layer_norm=shape.layer_norm, key=key)
+
+    def masks(key: PRNGKeyArray) -> list[Float[Array, "member head 1 units"]]:
+        """0 or 1 / kept for each hidden unit: what is left is scaled so that sums stay as large."""
+        keys = jax.random.split(key, len(shape.hidden))
+        sizes = [(shape.members, shape.heads, 1, units) for units in shape.hidden]
+        return [jax.random.bernoulli(k, kept, s) / kept for k, s in zip(keys, sizes, strict=True)]
+
+    def heads(
+        params: MLP,
+        observations: Float[Array, "batch observation"],
+        actions: Float[Array, "batch action"],
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "member head batch"]:
+        key = jax.random.key(FIXED_SEED) if key is None else key
+        units = join(observations, actions)[None, None]
+        *hidden, last = params.layers
+        for layer, mask in zip(hidden, masks(key), strict=True):
+            units = jax.nn.relu(layer(units)) * mask
+        return last(units).squeeze(-1)
+
+    return Ensemble(init, heads, shares_weights=True)
