@@ -29,6 +29,8 @@ install_import_hook("chary", "beartype.beartype")
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
+from chary.data import formats  # noqa: E402
+from chary.data.collect.mazes import Job, collect_block  # noqa: E402
 from chary.data.dataset import Dataset  # noqa: E402
 
 
@@ -57,6 +59,15 @@ def columns() -> dict[str, np.ndarray]:
 def dataset(columns: dict[str, np.ndarray]) -> Dataset:
     """A small dataset without a simulator."""
     return Dataset.from_columns(columns, name="tiny")
+
+
+@pytest.fixture(scope="session")
+def maze_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A little maze data in a file; its name brings the simulator with it."""
+    columns = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
+    path = tmp_path_factory.mktemp("data") / "maze.hdf5"
+    formats.write(Dataset.from_columns(columns, name="pointmaze-umaze"), path)
+    return path
 
 
 @pytest.fixture

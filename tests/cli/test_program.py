@@ -16,23 +16,12 @@ import pytest
 
 from chary import checkpoints, training
 from chary.data import formats
-from chary.data.collect.mazes import Job, collect_block
-from chary.data.dataset import Dataset
 from tests.conftest import run_chary
 
 TINY = {
     "msg": ["--members", 2, "--hidden", 8, 8, "--batch-size", 16, "--warmup-steps", 20],
     "bc": ["--hidden", 8, 8, "--batch-size", 16],
 }
-
-
-@pytest.fixture(scope="module")
-def maze_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A little maze data in a file; its name brings the simulator with it."""
-    columns = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
-    path = tmp_path_factory.mktemp("data") / "maze.hdf5"
-    formats.write(Dataset.from_columns(columns, name="pointmaze-umaze"), path)
-    return path
 
 
 def train_command(algorithm: str, data: Path, run: Path, *more: object) -> list[str]:
