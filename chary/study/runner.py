@@ -34,7 +34,7 @@ def run_all(plan: Plan, *, at_once: int | None) -> None:
     """
     waiting = [job for job in plan.jobs if not job.finished]
     done = len(plan.jobs) - len(waiting)
-    free = shares(min(at_once or cores(), max(1, len(waiting))))
+    free = shares(at_once or cores())
     total = sum(job.run.steps for job in plan.jobs)
     complete = sum(job.run.steps for job in plan.jobs if job not in waiting)
     failures: list[str] = []
@@ -78,12 +78,15 @@ def run_all(plan: Plan, *, at_once: int | None) -> None:
 
 
 def shares(count: int) -> list[list[int]]:
-    """The cores of each of so many processes, as evenly as they go."""
+    """The cores of each of so many processes.
+
+    All have as many, whichever runs are left to do: a run is resumed to the same bits only on as many
+    cores as it began with.
+    """
     known = hasattr(os, "sched_getaffinity")
     mine = sorted(os.sched_getaffinity(0)) if known else list(range(cores()))
-    if count >= len(mine):
-        return [[mine[i % len(mine)]] for i in range(count)]
-    return [mine[i * len(mine) // count : (i + 1) * len(mine) // count] for i in range(count)]
+    each = max(1, len(mine) // count)
+    return [[mine[(i * each + j) % len(mine)] for j in range(each)] for i in range(count)]
 
 
 def _steps(jobs: list[Job]) -> int:
