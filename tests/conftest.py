@@ -29,8 +29,6 @@ install_import_hook("chary", "beartype.beartype")
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
-from chary.data import formats  # noqa: E402
-from chary.data.collect.mazes import Job, collect_block  # noqa: E402
 from chary.data.dataset import Dataset  # noqa: E402
 
 
@@ -64,9 +62,12 @@ def dataset(columns: dict[str, np.ndarray]) -> Dataset:
 @pytest.fixture(scope="session")
 def maze_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A little maze data in a file; its name brings the simulator with it."""
-    columns = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
+    from chary.data import formats
+    from chary.data.collect.mazes import Job, collect_block
+
+    maze = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
     path = tmp_path_factory.mktemp("data") / "maze.hdf5"
-    formats.write(Dataset.from_columns(columns, name="pointmaze-umaze"), path)
+    formats.write(Dataset.from_columns(maze, name="pointmaze-umaze"), path)
     return path
 
 
@@ -79,13 +80,16 @@ def real_data() -> Path:
     return Path(folder)
 
 
-def run_chary(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_chary(
+    *arguments: object, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The program as a user runs it, in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "chary", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=240,
+        cwd=cwd,
         env={**os.environ, "XLA_FLAGS": "", **environment},
         check=False,
     )

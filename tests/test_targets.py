@@ -43,13 +43,49 @@ def test_the_gradient_of_the_std_is_that_of_plain_numpy() -> None:
 
 def test_independent_targets_are_each_members_own() -> None:
     heads = jnp.arange(6.0).reshape(3, 1, 2)
-    assert np.array_equal(independent(heads), heads[:, 0])
+    assert np.array_equal(independent(heads, -1.0), heads[:, 0])
 
 
 def test_double_q_takes_the_smaller_of_a_members_own_two() -> None:
     heads = jnp.asarray([[[1.0, 5.0], [2.0, 4.0]], [[-1.0, 0.0], [-2.0, 9.0]]])
-    assert np.array_equal(independent_double(heads), [[1.0, 4.0], [-2.0, 0.0]])
+    assert np.array_equal(independent_double(heads, -1.0), [[1.0, 4.0], [-2.0, 0.0]])
+
+
+SHARED = {
+    "shared-mean": (lambda q: q.mean(axis=0), lambda q: q.mean(axis=0)),
+    "shared-lcb": (
+        lambda q: q.mean(axis=0) - 1.5 * q.std(axis=0),
+        lambda q: q.mean(axis=0) - 4.0 * q.std(axis=0),
+    ),
+    "shared-min": (lambda q: q.min(axis=0), lambda q: q.min(axis=0)),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_shared_targets_and_their_objectives_are_those_of_plain_numpy(name: str) -> None:
+    values = np.random.default_rng(2).standard_normal((4, 1, 9)).astype(np.float32)
+    rule, (backup, objective) = TARGETS[name], SHARED[name]
+    found = np.asarray(rule.backup(jnp.asarray(values), -1.5))
+    expected = np.tile(backup(values[:, 0]), (4, 1))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    climbed = rule.objective(jnp.asarray(values[:, 0]), -4.0)
+    np.testing.assert_allclose(climbed, objective(values[:, 0]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_only_shared_rules_give_every_member_the_same_target(name: str) -> None:
+    rule = TARGETS[name]
+    values = np.random.default_rng(3).standard_normal((4, rule.heads, 9)).astype(np.float32)
+    found = np.asarray(rule.backup(jnp.asarray(values), -2.0))
+    assert found.shape == (4, 9)
+    assert bool((found == found[:1]).all()) == rule.shared == name.startswith("shared-")
 
 
 def test_only_double_q_has_two_heads() -> None:
-    assert {name: rule.heads for name, rule in TARGETS.items()} == {"independent": 1, "double-q": 2}
+    assert [name for name, rule in TARGETS.items() if rule.heads == 2] == ["double-q"]
+    assert {rule.heads for rule in TARGETS.values()} == {1, 2}
+
+
+def test_the_policy_climbs_the_bound_except_with_shared_means_and_minima() -> None:
+    plain = {name for name, r in TARGETS.items() if r.objective is not lower_confidence_bound}
+    assert plain == {"shared-mean", "shared-min"}

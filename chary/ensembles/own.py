@@ -22,8 +22,8 @@ def make(ensemble: str, shape: EnsembleShape) -> Ensemble:
     missing = [part for part in ("init", "heads", "shares_weights") if not hasattr(made, part)]
     if missing:
         raise CharyError(
-            f"--ensemble {ensemble}: makes a {type(made).__name__} without {' or '.join(missing)}; an "
-            "ensemble has init, heads and shares_weights (see docs/ensembles.md)."
+            f"--ensemble {ensemble}: makes something of type {type(made).__name__} without "
+            f"{', '.join(missing)}; an ensemble has these (see docs/ensembles.md)."
         )
     own = Ensemble(made.init, made.heads, made.shares_weights, getattr(made, "arrange", None))
     if own.arrange is not None and not own.shares_weights:
@@ -46,8 +46,8 @@ def _find(ensemble: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever a user's file raises
-        absent = isinstance(error, ModuleNotFoundError) and error.name is not None
-        if absent and f"{module_name}.".startswith(f"{error.name}."):
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None
+        if absent is not None and f"{module_name}.".startswith(f"{absent}."):
             raise CharyError(
                 f"--ensemble {ensemble}: no module '{module_name}' in {here} or among the installed "
                 "ones. Run from the folder that holds it."
@@ -64,8 +64,8 @@ def _find(ensemble: str) -> Any:
 def _call(ensemble: str, maker: Any, shape: EnsembleShape) -> Any:
     if not callable(maker):
         raise CharyError(
-            f"--ensemble {ensemble}: is a {type(maker).__name__}, not something that makes an ensemble "
-            "when called with an EnsembleShape (see docs/ensembles.md)."
+            f"--ensemble {ensemble}: is of type {type(maker).__name__}, not something that makes an "
+            "ensemble when called with an EnsembleShape (see docs/ensembles.md)."
         )
     return _trying(ensemble, "called with an EnsembleShape", lambda: maker(shape))
 

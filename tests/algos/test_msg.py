@@ -11,7 +11,8 @@ import pytest
 
 from chary.algos import msg
 from chary.algos.bc import BCConfig, BCState, make_bc
-from chary.algos.msg import MSGConfig, MSGState, Noise, draw_noise, make_msg
+from chary.algos.msg import MSGState, Noise, draw_noise, make_msg
+from chary.algos.msg_config import MSGConfig
 from chary.errors import CharyError
 from chary.optimise import adam_init
 from chary.types import Algorithm, Batch
@@ -86,14 +87,24 @@ class Reference:
         total = 0.0
         next_loc, next_scale = self.policy(policy, batch.next_observations)
         loc, scale = self.policy(policy, batch.observations)
+        draws = np.broadcast_to(noise.member_actions, (self.config.members, SIZE, ACTION))
+        next_values = []
         for i in range(self.config.members):
-            next_actions = np.tanh(next_loc + next_scale * noise.member_actions[i])
-            own = self.value(target, i, batch.next_observations, next_actions).min(axis=0)
-            wanted = batch.rewards + self.config.discount * batch.discounts * own
+            next_actions = np.tanh(next_loc + next_scale * draws[i])
+            both = self.value(target, i, batch.next_observations, next_actions)
+            next_values.append(both.min(axis=0))
+        if self.config.targets == "shared-min":
+            next_values = [np.min(next_values, axis=0)] * self.config.members
+        if self.config.targets == "shared-lcb":
+            assert self.config.target_beta is not None
+            bound = np.mean(next_values, 0) + self.config.target_beta * np.std(next_values, 0)
+            next_values = [bound] * self.config.members
+        for i, next_value in enumerate(next_values):
+            wanted = batch.rewards + self.config.discount * batch.discounts * next_value
             q = self.value(critics, i, batch.observations, batch.actions)
             for head in range(self.heads):
                 total += 0.5 * np.mean(noise.weights[i] * (q[head] - wanted) ** 2)
-            policy_actions = np.tanh(loc + scale * noise.member_actions[i])
+            policy_actions = np.tanh(loc + scale * draws[i])
             q_policy = self.value(critics, i, batch.observations, policy_actions)
             total += self.config.alpha * np.mean(q_policy.min(axis=0) - q.min(axis=0))
         return total
@@ -119,6 +130,8 @@ class Reference:
         )
         spread = np.sqrt(((q - q.mean(axis=0)) ** 2).mean(axis=0))
         bound = q.mean(axis=0) + self.config.beta * spread
+        if self.config.targets == "shared-min":
+            bound = q.min(axis=0)
         return float(-np.mean(bound - temperature * log_prob)), float(-log_prob.mean())
 
 
@@ -169,9 +182,11 @@ def away_from_kinks(state: MSGState) -> MSGState:
     return state._replace(policy=jiggle(state.policy), critics=critics)
 
 
-@pytest.mark.parametrize("targets", ["independent", "double-q"])
+@pytest.mark.parametrize("targets", ["independent", "double-q", "shared-lcb", "shared-min"])
 def test_two_updates_equal_a_plain_numpy_computation(targets: str) -> None:
-    config, algorithm, state = setup(targets=targets, alpha=0.5, beta=-2.0, temperature=0.3)
+    config, algorithm, state = setup(
+        targets=targets, alpha=0.5, beta=-2.0, target_beta=-1.3, temperature=0.3
+    )
     state = away_from_kinks(state)
     reference = Reference(config, heads=2 if targets == "double-q" else 1)
     critics, target = doubles(state.critics.online), doubles(state.critics.target)
@@ -186,9 +201,11 @@ def test_two_updates_equal_a_plain_numpy_computation(targets: str) -> None:
     }
     for t in (1, 2):  # the second step shows the size of the gradients, not only their sign
         batch, key = make_batch(seed=t), jax.random.key(t)
-        noise = draw_noise(config, SIZE, ACTION, shared=False, key=key)
+        shared = targets.startswith("shared")
+        noise = draw_noise(config, SIZE, ACTION, shared=shared, key=key)
         batch64, noise64 = (
-            jax.tree.map(lambda a: np.asarray(a, np.float64), x) for x in (batch, noise)
+            jax.tree.map(lambda a: np.asarray(a, np.float64), x)
+            for x in (batch, noise._replace(ensemble_key=None))
         )
         state, metrics = algorithm.update(state, batch, key)
 
@@ -403,7 +420,7 @@ def test_random_weights_are_drawn_from_zero_to_two_for_each_member() -> None:
 
 def test_shared_noise_is_one_sample_for_all_members() -> None:
     noise = draw_noise(MSGConfig(**TINY), 5, ACTION, shared=True, key=jax.random.key(0))
-    assert np.array_equal(noise.member_actions[0], noise.member_actions[1])
+    assert noise.member_actions.shape == (5, ACTION)
     own = draw_noise(MSGConfig(**TINY), 5, ACTION, shared=False, key=jax.random.key(0))
     assert not np.array_equal(own.member_actions[0], own.member_actions[1])
 
@@ -443,3 +460,32 @@ def test_a_learning_rate_that_would_not_learn(rate: float) -> None:
         MSGConfig(critic_learning_rate=rate)
     with pytest.raises(CharyError, match="above 0 and finite"):
         BCConfig(learning_rate=rate)
+
+
+def test_the_targets_pessimism_is_the_policys_unless_given() -> None:
+    for given, found in ((None, -4.0), (-1.0, -1.0), (0.0, 0.0)):
+        algorithm = make_msg(MSGConfig(**TINY, beta=-4.0, target_beta=given), OBSERVATION, ACTION)
+        assert float(algorithm.init(jax.random.key(0)).hyper.target_beta) == found
+
+
+BAD_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
+    "optimistic targets": ({"target_beta": 0.5}, "--target-beta is 0.5, but must be at most 0"),
+    "unknown ensemble": ({"ensemble": "dep"}, "unknown ensemble 'dep'. Did you mean deep"),
+    "unknown targets": ({"targets": "shared"}, "unknown rule for targets 'shared'. Did you mean"),
+    "deep trunk": ({"ensemble": "tree", "shared_layers": 4}, "number of hidden layers .3."),
+    "less than none": ({"shared_layers": -1}, "--shared-layers is -1"),
+    "repetition": ({"mimo_repetition": 1.5}, "--mimo-repetition is 1.5"),
+    "modulation": (
+        {"modulation": "cosine"},
+        "--modulation is cosine, but must be sign or gaussian",
+    ),
+    "prior": ({"prior_scale": -1.0}, "--prior-scale is -1.0"),
+    "no dropout": ({"dropout": 0.0}, "--dropout is 0.0, but must be above 0 and below 1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SETTINGS)
+def test_settings_of_targets_and_ensembles_that_make_no_sense(case: str) -> None:
+    settings, words = BAD_SETTINGS[case]
+    with pytest.raises(CharyError, match=words):
+        MSGConfig(**settings)
