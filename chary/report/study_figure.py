@@ -29,12 +29,12 @@ def draw_study(study: dict[str, Any], destination: Path) -> None:
         _against_size(right, study, "last_third", "last_third_")
         left.set(title="at the last step", ylabel=label)
         right.set(title="mean of the last third of evaluations")
-        right.legend(fontsize=8, frameon=False)
     else:
         _side_by_side(left, study)
         _curves(right, study)
         left.set(title="at the last step, and over the last third (hollow)", xlabel=label)
         right.set(title="while training", xlabel="gradient steps", ylabel=label)
+    right.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     for axis in (left, right):
         axis.title.set_fontsize(10)
         axis.tick_params(labelsize=8)
@@ -101,7 +101,6 @@ def _curves(axis: "Axes", study: dict[str, Any]) -> None:
         axis.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.grid(linewidth=0.4, alpha=0.6)
-    axis.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     if study["measure"] == "success":
         axis.set_ylim(-0.03, 1.03)
 
