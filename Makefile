@@ -29,7 +29,8 @@ docs: setup
 	$(BIN)/mkdocs build --strict
 
 bench: setup
-	$(BIN)/chary bench
+	$(BIN)/chary bench updates
+	$(BIN)/chary bench ensembles
 
 setup: $(READY)
 

@@ -14,6 +14,10 @@ class CharyError(Exception):
     """
 
 
+class DivergedError(CharyError):
+    """Training that ended in numbers without meaning."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str], advice: str = "") -> CharyError:
     """An error for a name that is not in a registry, with the nearest names there are."""
     known = sorted(known)

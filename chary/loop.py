@@ -17,7 +17,7 @@ from chary.chunk import Carry, initial_carry
 from chary.data.scaling import Scaling
 from chary.diagnose import diagnose
 from chary.envs import Task
-from chary.errors import CharyError
+from chary.errors import DivergedError
 from chary.evaluate import EvalResult
 from chary.feed import Feed
 from chary.progress import TrainingDisplay
@@ -173,11 +173,13 @@ def _refuse_divergence(means: dict[str, float], step: int, folder: RunFolder) ->
         if not np.isfinite(number) or abs(number) > DIVERGED:
             what = "is not a number" if np.isnan(number) else f"has grown to {number:.3g}"
             sound = folder.checkpoint_steps()
-            raise CharyError(
+            message = (
                 f"training diverged: {name} {what} before step {step}. The last checkpoint is of step "
                 f"{sound[-1] if sound else 'none'}. Try lower learning rates, scaled rewards or "
                 "normalised observations."
             )
+            folder.mark_diverged(step, message)
+            raise DivergedError(message)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 import os
 import platform
+import shlex
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -51,3 +53,9 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "missing"
     return found
+
+
+def command_line() -> str:
+    """The command that is running, as a user would type it."""
+    program = Path(sys.argv[0]).name
+    return shlex.join(["chary" if program == "__main__.py" else program, *sys.argv[1:]])

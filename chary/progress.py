@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -11,6 +12,16 @@ from typing import Any
 def say(message: str) -> None:
     """A line for the person who waits."""
     print(message, file=sys.stderr, flush=True)
+
+
+def show_warnings_plainly() -> None:
+    """Warnings as one line each, without the place in the code."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        print(f"chary: warning: {message}", file=sys.stderr)
+
+    warnings.showwarning = show
+    warnings.simplefilter("always", UserWarning)
 
 
 @contextmanager
@@ -95,6 +106,64 @@ class TrainingDisplay:
 
     def _speed(self, step: int) -> float:
         return (step - self._first) / max(time.monotonic() - self._began, 1e-9)
+
+
+class StudyDisplay:
+    """Runs done and time left of many: a live bar, and a line for every run that is done."""
+
+    def __init__(self, runs: int, done: int, total: int, completed: int):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.fields[runs]}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:.0f}%  {task.fields[left]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._runs, self._done, self._total = runs, done, total
+        self._began, self._first, self._completed = time.monotonic(), completed, completed
+        self._bar = self._progress.add_task(
+            "", total=total, completed=completed, runs=self._counted(), left=""
+        )
+
+    def __enter__(self) -> "StudyDisplay":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def step(self, completed: int) -> None:
+        """All runs together have got this far."""
+        self._completed = completed
+        self._progress.update(self._bar, completed=completed, left=self._left())
+
+    def finished(self, line: str) -> None:
+        """A run is done; the line says how it went."""
+        self._done += 1
+        self._progress.update(self._bar, runs=self._counted())
+        say(", ".join(part for part in (f"{line}; {self._counted()}", self._left()) if part))
+
+    def _counted(self) -> str:
+        return f"{self._done} of {self._runs} runs done"
+
+    def _left(self) -> str:
+        new = self._completed - self._first
+        if new <= 0 or self._completed >= self._total:
+            return ""
+        seconds = (time.monotonic() - self._began) * (self._total - self._completed) / new
+        return f"about {duration(seconds)} left"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def _score(evaluation: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@
     evals.jsonl     one line an evaluation, with every episode's return and length
     diagnostics/    <step>.npz, what the critics thought at each evaluation
     checkpoints/    <step>/, the newest few and the best
+    diverged.json   only where training ended in numbers without meaning: at which step, and why
     tensorboard/    event files, where they were asked for
 
 Lines are appended whole. Resuming cuts every log back to the step of the checkpoint it starts from.
@@ -66,7 +67,7 @@ class RunFolder:
 
     def write_config(self, config: Record) -> None:
         self.config = config
-        _write_whole(self.path / "config.json", json.dumps(config, indent=2) + "\n")
+        write_whole(self.path / "config.json", json.dumps(config, indent=2) + "\n")
 
     def append(self, log: str, record: Record) -> None:
         """Add one line to a log, in a single write."""
@@ -101,14 +102,24 @@ class RunFolder:
         """Forget everything after a step: log lines, diagnostics, and checkpoints, which are damaged."""
         sound = {s for s in self.checkpoint_steps() if s <= step}
         checkpoints.prune(self.checkpoint_folder, sound)
+        (self.path / "diverged.json").unlink(missing_ok=True)
         for log in LOGS:
             if (self.path / f"{log}.jsonl").exists():
                 kept = [record for record in self.read(log) if record["step"] <= step]
                 text = "".join(json.dumps(record) + "\n" for record in kept)
-                _write_whole(self.path / f"{log}.jsonl", text)
+                write_whole(self.path / f"{log}.jsonl", text)
         for path in self.diagnostics():
             if int(path.stem) > step:
                 path.unlink()
+
+    def mark_diverged(self, step: int, reason: str) -> None:
+        """Remember that going on is of no use."""
+        write_whole(
+            self.path / "diverged.json", json.dumps({"step": step, "reason": reason}) + "\n"
+        )
+
+    def diverged(self) -> bool:
+        return (self.path / "diverged.json").exists()
 
     def save_diagnostics(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         folder = self.path / "diagnostics"
@@ -228,7 +239,8 @@ def jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is never seen half-written."""
     temporary = path.with_name(f".{path.name}.new")
     try:
         temporary.write_text(text)

@@ -1,8 +1,6 @@
 """Training from Python: start a run, go on with one, or open what it has learned."""
 
 import re
-import shlex
-import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,7 @@ from chary.data.scaling import RewardTransform, Scaling
 from chary.envs import Task, find_task
 from chary.errors import CharyError, unknown_name
 from chary.feed import make_feed
-from chary.machine import layout, versions
+from chary.machine import command_line, layout, versions
 from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
 from chary.tensorboard import require_tensorboard
@@ -73,6 +71,41 @@ def start(
     go_on: bool = False,
 ) -> Agent:
     """Begin a run with complete settings, or go on with the same one where that is asked for."""
+    run, dataset = complete(algorithm, run, dataset)
+    assert run.run is not None
+    if getattr(config, "warmup_steps", 0) >= run.steps:
+        warnings.warn(
+            f"all {run.steps} steps are warm-up ({config.warmup_steps} steps of behavioural cloning): "
+            "the policy will only imitate. Set --warmup-steps or take a --preset.",
+            stacklevel=2,
+        )
+    if run.tensorboard:
+        require_tensorboard()
+    plan = _plan(algorithm, config, run, dataset)
+    with claimed(run.run):
+        folder = same_run(algorithm, config, run, dataset)
+        if folder is None:
+            record = {
+                "chary": __version__,
+                **_identity(algorithm, config, run, dataset),
+                "preset": preset,
+                "scaling": plan.scaling.to_json(),
+                "layout": layout(),
+                "versions": versions(),
+                "command": command_line(),
+            }
+            return _train(plan, RunFolder.create(run.run, record), None, 0)
+        if not go_on:
+            raise CharyError(
+                f"{_there(folder)}. Go on with `chary resume {folder.path}`, or choose another folder."
+            )
+        return _go_on(folder, plan)
+
+
+def complete(
+    algorithm: str, run: RunConfig, dataset: str | Path | Dataset
+) -> tuple[RunConfig, Dataset]:
+    """The dataset, loaded, and a run's settings with what suits it filled in."""
     # A file of your own is taken as it is; what suits a named dataset goes with its name.
     named = sources.recognise(dataset.name if isinstance(dataset, Dataset) else str(dataset))
     if not isinstance(dataset, Dataset):
@@ -88,20 +121,27 @@ def start(
         reward_scale=recommended.scale if run.reward_scale is None else run.reward_scale,
         reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
     )
+    return run, dataset
+
+
+def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> RunFolder | None:
+    """What is already in a run's folder, which must be the same run; None where nothing is."""
     assert run.run is not None
-    if getattr(config, "warmup_steps", 0) >= run.steps:
-        warnings.warn(
-            f"all {run.steps} steps are warm-up ({config.warmup_steps} steps of behavioural cloning): "
-            "the policy will only imitate. Set --warmup-steps or take a --preset.",
-            stacklevel=2,
+    if not RunFolder.exists(run.run):
+        return None
+    folder = RunFolder.open(run.run)
+    differences = _differences(folder.config, _identity(algorithm, config, run, dataset))
+    if differences:
+        raise CharyError(
+            f"{_there(folder)}, with other settings ({'; '.join(differences)}). Choose another folder."
         )
-    if run.tensorboard:
-        require_tensorboard()
-    plan = _plan(algorithm, config, run, dataset)
-    record = {
-        "chary": __version__,
+    return folder
+
+
+def _identity(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> dict[str, Any]:
+    """What makes a run this run and no other."""
+    return {
         "algorithm": algorithm,
-        "preset": preset,
         "settings": settings.to_json(config),
         "run": settings.to_json(run),
         "dataset": {
@@ -111,19 +151,7 @@ def start(
             "observation_size": dataset.observation_size,
             "action_size": dataset.action_size,
         },
-        "scaling": plan.scaling.to_json(),
-        "layout": layout(),
-        "versions": versions(),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
     }
-    with claimed(run.run):
-        if not RunFolder.exists(run.run):
-            return _train(plan, RunFolder.create(run.run, record), None, 0)
-        folder = RunFolder.open(run.run)
-        differences = _differences(folder.config, record)
-        if differences or not go_on:
-            raise CharyError(_already_there(folder, differences))
-        return _go_on(folder, plan)
 
 
 def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None) -> Agent:
@@ -260,21 +288,20 @@ def _settings_of(folder: RunFolder) -> tuple[str, Any, RunConfig]:
 
 def _differences(there: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     """Settings in which the run in a folder differs from the one that is wanted."""
-    differences = [] if there.get("algorithm") == wanted["algorithm"] else ["algorithm"]
+    if there.get("algorithm") != wanted["algorithm"]:
+        return [f"algorithm is {there.get('algorithm')} there, not {wanted['algorithm']}"]
+    differences: list[str] = []
     for part in ("settings", "run", "dataset"):
         mine, theirs = wanted[part], there.get(part, {})
         # A folder may be called by another name: runs/a, or its whole path.
-        differences += [key for key in mine if mine[key] != theirs.get(key) and key != "run"]
+        changed = [key for key in mine if mine[key] != theirs.get(key) and key != "run"]
+        differences += [f"{key} is {theirs.get(key)} there, not {mine[key]}" for key in changed]
     return differences
 
 
-def _already_there(folder: RunFolder, differences: list[str]) -> str:
-    """Why a new run cannot be put into a folder that has one."""
+def _there(folder: RunFolder) -> str:
     steps = folder.checkpoint_steps()
-    have = f"{folder.path}: already holds a run, at step {steps[-1] if steps else 0}"
-    if differences:
-        return f"{have}, with other settings ({', '.join(differences)}). Choose another folder."
-    return f"{have}. Go on with `chary resume {folder.path}`, or choose another folder."
+    return f"{folder.path}: already holds a run, at step {steps[-1] if steps else 0}"
 
 
 def _warn_of_changes(folder: RunFolder) -> None:

@@ -1,10 +1,10 @@
 """The command line: a light table of commands, each in a module that is imported when called."""
 
 import sys
-import warnings
 from importlib import import_module
 
 from chary.errors import CharyError, unknown_name
+from chary.progress import show_warnings_plainly
 from chary.version import __version__
 
 COMMANDS = {
@@ -12,9 +12,10 @@ COMMANDS = {
     "resume": "go on with an interrupted run, to the same bits",
     "eval": "run a trained policy in its task",
     "runs": "table of run folders with last and best scores",
+    "study": "train variants in several seeds and compare them: chary study targets",
     "data": "list, show, check, import, export, download and collect datasets",
     "demo": "collect, train, evaluate and draw a small maze, from nothing",
-    "bench": "updates per second on this machine, against its matrix-multiply rate",
+    "bench": "updates per second on this machine: updates, ensembles, feeds",
 }
 
 
@@ -33,8 +34,7 @@ def usage() -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; errors that a user can mend become one message and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    warnings.showwarning = _show_warning
-    warnings.simplefilter("always", UserWarning)
+    show_warnings_plainly()
     try:
         if not arguments or arguments[0] in ("-h", "--help", "help"):
             print(usage(), flush=True)
@@ -58,7 +58,3 @@ def main(arguments: list[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(f"chary: error: {where}{error.strerror or error}.", file=sys.stderr)
         return 2
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"chary: warning: {message}", file=sys.stderr)

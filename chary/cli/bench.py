@@ -1,55 +1,124 @@
-"""`chary bench`: updates per second, as a share of the machine's matrix-multiply rate."""
+"""`chary bench`: updates per second, of MSG, of every kind of ensemble, from memory and from files."""
 
+from pathlib import Path
 from typing import Any
 
 import tyro
 
-from chary.bench import BATCH, CASES, LARGE, WINDOWS, Case, compare_feeds, run_bench
 from chary.cli.output import Flag, show
+from chary.errors import unknown_name
 from chary.machine import cpu_name
 from chary.settings import require
 
-COLUMNS = {
+UPDATE_COLUMNS = {
     "members": "members", "hidden": "hidden", "alpha": "alpha", "updates_per_s": "updates/s",
     "gflops": "GFLOP/s", "share_of_gemm": "share of matrix rate", "passes_counted": "passes",
     "compile_s": "compile s", "peak_mb": "peak MB",
 }  # fmt: skip
-
 FEED_COLUMNS = {
     "transitions": "transitions in", "members": "members", "updates_per_s": "updates/s",
     "ratio": "of the speed from memory",
 }  # fmt: skip
+ENSEMBLE_COLUMNS = {
+    "ensemble": "ensemble", "members": "members", "parameters": "parameters",
+    "updates_per_s": "updates/s", "relative": "of no ensemble's", "relative_low": "least",
+    "relative_high": "most", "paper": "paper", "peak_mb": "peak MB",
+}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
-    def bench(members: tuple[int, ...] = (), feeds: Flag = False, json: Flag = False) -> None:
-        """Time MSG updates on random data (29 observations, 8 actions, batches of 256).
-
-        Args:
-            members: Only cases with these numbers of members; all by default.
-            feeds: Compare data in memory with data in files instead, at 4 members of 3x256.
-            json: Print the table as one JSON object.
-        """
-        if feeds:
-            rows = compare_feeds(Case(4, LARGE, 0.1))
-            show(rows, FEED_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
-            return
-        sizes = sorted({case.members for case in CASES})
-        for size in members:
-            require(size in sizes, "members", size, f"of {', '.join(map(str, sizes))}")
-        cases = [case for case in CASES if not members or case.members in members]
-        rates, rows = run_bench(cases)
-        best = max(rates, key=lambda name: rates[name])
-        title = (
-            f"{cpu_name()}: {rates[best]:.0f} GFLOP/s in {best}'s matrix products; "
-            f"batch {BATCH}, best of {WINDOWS} windows"
-        )
-        facts: dict[str, Any] = {
-            "gemm_gflops": rates[best], "gemm_rates": rates, "machine": cpu_name(), "batch": BATCH,
-        }  # fmt: skip
-        if not json:
-            rows = [{**row, "hidden": "x".join(map(str, row["hidden"]))} for row in rows]
-        show(rows, COLUMNS, as_json=json, title=title, **facts)
-
-    tyro.cli(bench, args=arguments, prog="chary bench")
+    commands = {"updates": updates, "ensembles": ensembles, "feeds": feeds}
+    name = "updates"  # what `chary bench` alone means
+    if arguments and not arguments[0].startswith("-"):
+        name, *arguments = arguments
+        if name not in commands:
+            raise unknown_name("bench", name, commands)
+    tyro.cli(commands[name], args=arguments, prog=f"chary bench {name}")
     return 0
+
+
+def updates(members: tuple[int, ...] = (), json: Flag = False) -> None:
+    """Time MSG updates on random data (29 observations, 8 actions, batches of 256).
+
+    `chary bench` alone is this. `chary bench ensembles` compares every kind of ensemble,
+    `chary bench feeds` data in memory with data in files.
+
+    Args:
+        members: Only cases with these numbers of members; all by default.
+        json: Print the table as one JSON object.
+    """
+    from chary.bench.timing import BATCH
+    from chary.bench.updates import CASES, WINDOWS, time_updates
+
+    sizes = sorted({case.members for case in CASES})
+    for size in members:
+        require(size in sizes, "members", size, f"of {', '.join(map(str, sizes))}")
+    cases = [case for case in CASES if not members or case.members in members]
+    rates, rows = time_updates(cases)
+    best = max(rates, key=lambda name: rates[name])
+    title = (
+        f"{cpu_name()}: {rates[best]:.0f} GFLOP/s in {best}'s matrix products; "
+        f"batch {BATCH}, best of {WINDOWS} windows"
+    )
+    facts: dict[str, Any] = {
+        "gemm_gflops": rates[best], "gemm_rates": rates, "machine": cpu_name(), "batch": BATCH,
+    }  # fmt: skip
+    if not json:
+        rows = [{**row, "hidden": "x".join(map(str, row["hidden"]))} for row in rows]
+    show(rows, UPDATE_COLUMNS, as_json=json, title=title, **facts)
+
+
+def feeds(json: Flag = False) -> None:
+    """Compare data in memory with data in files, at 4 members of 3x256, in alternating windows.
+
+    Args:
+        json: Print the table as one JSON object.
+    """
+    from chary.bench.feeds import compare_feeds
+    from chary.bench.timing import LARGE, Case
+
+    rows = compare_feeds(Case(4, LARGE, 0.1))
+    show(rows, FEED_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+
+
+def ensembles(
+    members: tuple[int, ...] = (4, 64),
+    kinds: tuple[str, ...] = (),
+    hidden: tuple[int, ...] = (256, 256, 256),
+    repeats: int = 3,
+    seconds: float = 3.0,
+    out: Path | None = None,
+    json: Flag = False,
+) -> None:
+    """Time every kind of ensemble against no ensemble, beside the paper's own table (on a P100).
+
+    Args:
+        members: Numbers of members.
+        kinds: Kinds of ensembles; all by default.
+        hidden: Sizes of the hidden layers.
+        repeats: Rounds, each of which measures everything once, in a fresh process.
+        seconds: About how long each measurement makes updates, after compiling.
+        out: Folder to write bench-ensembles.md into.
+        json: Print the table as one JSON object.
+    """
+    from chary.bench.ensembles import ALPHA, time_ensembles
+    from chary.bench.timing import BATCH
+    from chary.study.cells import known_ensembles
+
+    require(bool(members) and min(members) >= 1, "members", members, "numbers of at least 1")
+    require(bool(hidden) and min(hidden) >= 1, "hidden", hidden, "sizes of at least 1")
+    require(repeats >= 1, "repeats", repeats, "at least 1")
+    require(seconds > 0, "seconds", seconds, "above 0")
+    rows = time_ensembles(known_ensembles(kinds), members, hidden, repeats=repeats, seconds=seconds)
+    sizes = "x".join(map(str, hidden))
+    title = (
+        f"{cpu_name()}: networks {sizes}, alpha {ALPHA}, batch {BATCH}, medians of {repeats} rounds"
+    )
+    if out is not None:
+        from chary.report.tables import write_page
+
+        write_page(
+            out / "bench-ensembles.md", "Kinds of ensembles: updates per second",
+            rows, ENSEMBLE_COLUMNS, notes=[title],
+        )  # fmt: skip
+    show(rows, ENSEMBLE_COLUMNS, as_json=json, title=title, machine=cpu_name(), batch=BATCH)

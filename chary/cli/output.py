@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import tyro
 
+from chary.report.tables import cell_text
+
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
@@ -25,6 +27,7 @@ def show(
         return
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(
@@ -35,18 +38,6 @@ def show(
         justify = "right" if numeric else "left"
         table.add_column(heading, justify=justify, overflow="fold", no_wrap=numeric)
     for row in rows:
-        table.add_row(*(_cell(row.get(key)) for key in columns))
+        table.add_row(*(escape(cell_text(row.get(key))) for key in columns))
     # A pipe has no width of its own; a narrow guess would fold every cell.
     Console(width=None if sys.stdout.isatty() else 160).print(table)
-
-
-def _cell(value: Any) -> str:
-    from rich.markup import escape
-
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) else escape(str(value))

@@ -167,7 +167,10 @@ def test_collecting_with_bad_options(tmp_path: Path, options: list[object], word
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [([], "Go on with `chary resume"), (["--seed", 1], "with other settings (seed)")],
+    [
+        ([], "Go on with `chary resume"),
+        (["--seed", 1], "with other settings (seed is 0 there, not 1)"),
+    ],
 )
 def test_a_folder_that_holds_a_run(finished: Path, options: list[object], words: str) -> None:
     run = finished / "run"

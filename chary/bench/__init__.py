@@ -1,0 +1,1 @@
+"""How fast this machine trains: updates of MSG, kinds of ensembles side by side, memory and files."""

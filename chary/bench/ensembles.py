@@ -1,0 +1,80 @@
+"""Kinds of ensembles side by side: the paper's table of running times (Table 2), on this machine.
+
+The paper gives training iterations a second relative to no ensemble with the regulariser, on a P100.
+"""
+
+from statistics import median
+from typing import Any
+
+from chary.bench import timing
+from chary.bench.timing import Case
+from chary.progress import progress_bar
+
+ALPHA = 0.1
+PAPER = {
+    ("none", 1): 1.0,
+    ("deep", 4): 0.64, ("multihead", 4): 0.92, ("mimo", 4): 0.90, ("batch", 4): 0.72,
+    ("deep", 64): 0.11, ("multihead", 64): 0.88, ("mimo", 64): 0.61, ("batch", 64): 0.29,
+}  # fmt: skip
+
+
+def time_ensembles(
+    kinds: list[str],
+    members: tuple[int, ...],
+    hidden: tuple[int, ...],
+    *,
+    repeats: int,
+    seconds: float,
+) -> list[dict[str, Any]]:
+    """A row for no ensemble, and one for every kind and number of members.
+
+    Every round measures each of them once, so that a machine that changes speed is fair to all, and
+    ratios are taken within a round. Each measurement has a process, and so a peak of memory, of its own.
+    """
+    alone = Case(1, hidden, ALPHA, "none")
+    others = [Case(n, hidden, ALPHA, kind) for n in members for kind in kinds if kind != "none"]
+    cases = [alone, *others]
+    measured: dict[Case, list[dict[str, Any]]] = {case: [] for case in cases}
+    with progress_bar("timing ensembles", total=repeats * len(cases)) as advance:
+        for _ in range(repeats):
+            for case in cases:
+                measured[case].append(timing.alone(time_once, case, seconds))
+                advance(1)
+    speeds = {case: [m["updates_per_s"] for m in rounds] for case, rounds in measured.items()}
+    return [
+        {
+            "ensemble": case.ensemble,
+            "members": case.members,
+            "hidden": list(hidden),
+            "alpha": case.alpha,
+            "parameters": rounds[0]["parameters"],
+            "updates_per_s": median(speeds[case]),
+            "updates_per_s_rounds": speeds[case],
+            "relative": median(ratios := ratios_of(speeds[case], speeds[alone])),
+            "relative_low": min(ratios),
+            "relative_high": max(ratios),
+            "paper": PAPER.get((case.ensemble, case.members)),
+            "peak_mb": max(m["peak_mb"] for m in rounds),
+        }
+        for case, rounds in measured.items()
+    ]
+
+
+def ratios_of(speeds: list[float], reference: list[float]) -> list[float]:
+    """Speed as a share of the reference's in the same round."""
+    return [mine / other for mine, other in zip(speeds, reference, strict=True)]
+
+
+def time_once(case: Case, seconds: float) -> dict[str, Any]:
+    """Compile, then make updates for about so long."""
+    from chary.algos.size import critic_parameters
+
+    algorithm = timing.algorithm_of(case)
+    advance = timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
+    advance(1)  # compiles
+    steps = max(2, round(seconds / advance(1)))
+    return {
+        "updates_per_s": 1.0 / advance(steps),
+        "parameters": critic_parameters(algorithm),
+        "peak_mb": timing.peak_mb(),
+    }

@@ -1,0 +1,113 @@
+"""What every measurement stands on: a process of its own, random data, and a way to make updates."""
+
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from chary.algos.msg_config import MSGConfig
+    from chary.data.dataset import Dataset
+    from chary.feed import Feed
+    from chary.types import Algorithm
+
+OBSERVATION_SIZE, ACTION_SIZE, BATCH = 29, 8, 256
+TRANSITIONS = 100_000
+LARGE, SMALL = (256, 256, 256), (64, 64, 64)
+
+
+class Case(NamedTuple):
+    """One setting to be timed."""
+
+    members: int
+    hidden: tuple[int, ...]
+    alpha: float
+    ensemble: str = "deep"
+
+
+def alone(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Run in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+def stepper(algorithm: "Algorithm[Any]", feed: "Feed") -> Callable[[int], float]:
+    """A function that makes so many updates and returns the seconds that each took."""
+    import jax
+
+    from chary.chunk import initial_carry
+
+    carry = initial_carry(algorithm, BATCH, OBSERVATION_SIZE, ACTION_SIZE, seed=0)
+    step = 0
+
+    def advance(steps: int) -> float:
+        nonlocal carry, step
+        began, end = time.perf_counter(), step + steps
+        while step < end:
+            stop = min(end, feed.reach(step))
+            carry, step = jax.block_until_ready(feed.advance(carry, step, stop)), stop
+        return (time.perf_counter() - began) / steps
+
+    return advance
+
+
+def random_dataset() -> "Dataset":
+    """Transitions that mean nothing."""
+    from chary.data.dataset import Dataset
+
+    rng = np.random.default_rng(0)
+
+    def random(*sizes: int) -> np.ndarray:
+        return rng.uniform(-1, 1, (TRANSITIONS, *sizes)).astype(np.float32)
+
+    columns = {
+        "observations": random(OBSERVATION_SIZE),
+        "actions": random(ACTION_SIZE),
+        "rewards": random(),
+        "next_observations": random(OBSERVATION_SIZE),
+        "terminals": np.zeros(TRANSITIONS, bool),
+        "timeouts": np.arange(TRANSITIONS) % 1000 == 999,
+    }
+    return Dataset.from_columns(columns, name="random")
+
+
+def peak_mb() -> float:
+    """The most memory that this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def config_of(case: Case) -> "MSGConfig":
+    """MSG's settings, without a warm-up."""
+    from chary.algos.msg_config import MSGConfig
+
+    return MSGConfig(
+        members=case.members,
+        hidden=case.hidden,
+        alpha=case.alpha,
+        ensemble=case.ensemble,
+        warmup_steps=0,
+        batch_size=BATCH,
+    )
+
+
+def algorithm_of(case: Case) -> "Algorithm[Any]":
+    """MSG for random data."""
+    from chary.algos.msg import make_msg
+
+    return make_msg(config_of(case), OBSERVATION_SIZE, ACTION_SIZE)
+
+
+def feed_of(algorithm: "Algorithm[Any]", dataset: "Dataset") -> "Feed":
+    """Batches of a dataset as it is."""
+    from chary.data.scaling import RewardTransform, Scaling
+    from chary.feed import make_feed
+
+    scaling = Scaling.of(dataset, RewardTransform(), normalise_observations=False)
+    return make_feed(algorithm, dataset, scaling, BATCH, seed=0)

@@ -1,0 +1,100 @@
+"""Every setting of an algorithm and of a run as an option, with the preset's value as its default."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import Field, field, fields, make_dataclass, replace
+from typing import Annotated, Any, NamedTuple
+
+import tyro
+
+from chary import algos, settings
+from chary.cli.output import Flag
+from chary.errors import CharyError
+from chary.settings import RunConfig
+from chary.training import configure
+
+PRESET_HELP = (
+    "Settings to start from: auto (what suits the dataset), none (the paper's defaults), or one of "
+)
+
+Option = tuple[str, Any, "Field[Any]"]
+
+
+class Parsed(NamedTuple):
+    """What a user asked for, the presets' values filled in."""
+
+    config: Any
+    run: RunConfig
+    preset: str
+    json: bool
+    own: Any
+    """Has the command's own options as attributes."""
+
+
+def option(name: str, type: Any, default: Any, text: str) -> Option:
+    """An option that only one command has."""
+    return name, Annotated[type, tyro.conf.arg(help=text)], field(default=default)
+
+
+def parse(
+    algorithm: str,
+    arguments: list[str],
+    *,
+    prog: str,
+    description: str,
+    own: Sequence[Option] = (),
+    hidden: frozenset[str] = frozenset(),
+    defaults: dict[str, Any] | None = None,
+) -> Parsed:
+    """Read a command line; `hidden` settings are the command's to choose, `defaults` go over presets."""
+    entry = algos.entry(algorithm)
+    # The preset decides the defaults of all other options, so it is looked up first.
+    scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    scan.add_argument("--preset", default="auto")
+    scan.add_argument("--dataset", default="")
+    early, _ = scan.parse_known_args(arguments)
+    config, run = configure(algorithm, early.preset, early.dataset)
+    config, run = settings.apply(defaults or {}, config, run, source=prog)
+    run = replace(run, dataset=tyro.MISSING)
+    run_options, algorithm_options = _hide(RunConfig, hidden), _hide(entry.config, hidden)
+    presets = PRESET_HELP + ", ".join(entry.presets) + "."
+    command = make_dataclass(
+        algorithm.upper(),
+        [
+            *own,
+            ("run", run_options, field(default=_as(run_options, run))),
+            ("algorithm", algorithm_options, field(default=_as(algorithm_options, config))),
+            option("preset", str, "auto", presets),
+            option("json", Flag, False, "Print the result as one JSON object."),
+        ],
+    )
+    parsed: Any = tyro.cli(
+        command,
+        args=arguments,
+        prog=prog,
+        description=description,
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
+    if not parsed.run.dataset:
+        raise CharyError("--dataset is empty. `chary data list` shows the names.")
+    return Parsed(
+        _as(entry.config, parsed.algorithm),
+        _as(RunConfig, parsed.run),
+        parsed.preset,
+        parsed.json,
+        parsed,
+    )
+
+
+def _hide(kind: Any, hidden: frozenset[str]) -> Any:
+    """The same settings, some of which are not options."""
+    covered = [
+        (f.name, tyro.conf.Suppress[f.type], field(default=f.default))
+        for f in fields(kind)
+        if f.name in hidden
+    ]
+    return make_dataclass(kind.__name__, covered, bases=(kind,), frozen=True)
+
+
+def _as(kind: Any, config: Any) -> Any:
+    return kind(**{f.name: getattr(config, f.name) for f in fields(kind)})

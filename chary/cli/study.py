@@ -1,0 +1,103 @@
+"""`chary study targets|ensembles|size`: train variants in several seeds, and compare them."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from chary.cli.options import Option, option, parse
+from chary.cli.output import show
+from chary.errors import unknown_name
+from chary.settings import require
+
+STUDIES = {
+    "targets": "Compare rules for the TD targets: are the paper's independent targets what matters?",
+    "ensembles": "Compare kinds of ensembles: do cheaper ones do what separate networks do?",
+    "size": "Compare ensemble sizes, for several beta and alpha: how many members are needed?",
+}
+EPISODES = 100
+"""Of every evaluation on the way: these count in a study, as the last one does."""
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        names = "\n".join(f"  {name:<10} {text}" for name, text in STUDIES.items())
+        print(f"usage: chary study STUDY --dataset NAME [OPTIONS]\n\n{names}\n")
+        print("`chary study STUDY --help` lists every setting with its default.")
+        return 0
+    name, *options = arguments
+    if name not in STUDIES:
+        raise unknown_name("study", name, STUDIES)
+
+    from chary.report.study import columns, table_rows, write_study
+    from chary.study import cells, plan, runner
+
+    varied = {
+        "targets": {"targets"},
+        "ensembles": {"ensemble"},
+        "size": {"members", "beta", "alpha"},
+    }[name]
+    parsed = parse(
+        "msg",
+        options,
+        prog=f"chary study {name}",
+        description=f"{STUDIES[name]} Run again to go on where it stopped.",
+        own=[*_own(name), *_common(name)],
+        hidden=frozenset({"seed", "run", *varied}),
+        defaults={"eval_episodes": EPISODES}
+        | ({"targets": "independent"} if name == "ensembles" else {}),
+    )
+    own = parsed.own
+    require(own.jobs is None or own.jobs >= 1, "jobs", own.jobs, "at least 1")
+    if name == "size":
+        chosen = cells.size_cells(own.sizes, own.betas, own.alphas)
+    elif name == "targets":
+        chosen = cells.target_cells(own.kinds)
+    else:
+        chosen = cells.ensemble_cells(own.kinds)
+    began = time.monotonic()
+    study = plan.make_plan(
+        name, chosen, own.seeds, parsed.config, parsed.run, runs=own.runs, preset=parsed.preset
+    )
+    runner.run_all(study, at_once=own.jobs)
+    out = own.out or own.runs
+    found = write_study(study, out, seconds=time.monotonic() - began)
+    files = {kind: str(out / f"study-{name}.{kind}") for kind in ("md", "json", "png")}
+    if parsed.json:
+        facts: dict[str, Any] = {key: value for key, value in found.items() if key != "rows"}
+        show(found["rows"], {}, as_json=True, **facts, files=files)
+        return 0
+    title = f"{study.dataset['name']}, {parsed.run.steps:,} steps"
+    show(table_rows(found), columns(found), as_json=False, title=title)
+    print(f"page:   {files['md']}\nfigure: {files['png']}\nruns:   {own.runs}")
+    return 0
+
+
+def _own(name: str) -> list[Option]:
+    """Options of what the study compares."""
+    if name != "size":
+        return [option("kinds", tuple[str, ...], (), "Only these kinds; all by default.")]
+    return [
+        option("sizes", tuple[int, ...], (1, 4, 16, 64), "Numbers of members to compare."),
+        option("betas", tuple[float, ...], (-4.0,), "Values of beta, each with every alpha."),
+        option(
+            "alphas", tuple[float, ...], (0.0, 0.1, 0.5, 1.0), "Values of alpha, each with every beta."
+        ),
+    ]  # fmt: skip
+
+
+def _common(name: str) -> list[Option]:
+    """Options of every study."""
+    runs = Path("runs") / f"study-{name}"
+    return [
+        option("seeds", tuple[int, ...], (0, 1, 2), "Seeds, each of which trains every cell once."),
+        option("runs", Path, runs, "Folder for the run folders, <cell>-seed<k>."),
+        option(
+            "out", Path | None, None, "Folder for page, numbers and figure; by default that of the runs."
+        ),
+        option(
+            "jobs",
+            int | None,
+            None,
+            "Runs trained at once, each on its share of the cores; by default one a core.",
+        ),
+    ]  # fmt: skip

@@ -1,0 +1,150 @@
+"""The figure of a study."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chary.errors import CharyError
+from chary.study.statistics import LEVEL, bootstrap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LABELS = {"success": "success", "score": "normalised score", "return": "return"}
+
+
+def draw_study(study: dict[str, Any], destination: Path) -> None:
+    """Cells side by side with their learning curves, or scores against the size of the ensemble."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.6), layout="constrained")
+    label = LABELS[study["measure"]]
+    if study["study"] == "size":
+        _against_size(left, study, "final", "")
+        _against_size(right, study, "last_third", "last_third_")
+        left.set(title="at the last step", ylabel=label)
+        right.set(title="mean of the last third of evaluations")
+    else:
+        _side_by_side(left, study)
+        _curves(right, study)
+        left.set(title="at the last step, and over the last third (hollow)", xlabel=label)
+        right.set(title="while training", xlabel="gradient steps", ylabel=label)
+    right.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    for axis in (left, right):
+        axis.title.set_fontsize(10)
+        axis.tick_params(labelsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    seeds = len(study["seeds"])
+    figure.suptitle(
+        f"{study['dataset']['name']}: {study['steps']:,} steps, {seeds} "
+        f"seed{'s' if seeds > 1 else ''}, mean and {LEVEL:.0%} interval",
+        fontsize=11,
+    )
+    beside = destination.with_name(f".{os.getpid()}-{destination.name}")
+    try:
+        figure.savefig(beside, dpi=130, format="png")
+        os.replace(beside, destination)
+    except OSError as error:
+        raise CharyError(f"{destination}: cannot be written: {error.strerror or error}.") from error
+    finally:
+        beside.unlink(missing_ok=True)
+        plt.close(figure)
+
+
+def _side_by_side(axis: "Axes", study: dict[str, Any]) -> None:
+    """A line for each cell: a point a seed, and the mean with its interval."""
+    rows = study["rows"]
+    for place, (row, colour) in enumerate(zip(rows, _colours(len(rows)), strict=True)):
+        for key, shift, fill in (("final", -0.14, colour), ("last_third", 0.18, "white")):
+            prefix = "" if key == "final" else "last_third_"
+            scores = [run[key] for run in row["runs"] if run[key] is not None]
+            heights = place + shift + np.linspace(-0.05, 0.05, len(scores))
+            axis.scatter(
+                scores, heights, s=22, facecolors=fill, edgecolors=colour, alpha=0.75, zorder=3
+            )
+            if row[f"{prefix}mean"] is None:
+                continue
+            axis.plot(
+                row[f"{prefix}mean"], place + shift, "|", color="black", markersize=13, zorder=4
+            )
+            if row[f"{prefix}low"] is not None:
+                span = [row[f"{prefix}low"], row[f"{prefix}high"]]
+                axis.plot(span, [place + shift] * 2, color="black", linewidth=1.0, zorder=2)
+    names = [
+        row["cell"] + (f"\n({row['diverged']} diverged)" if row["diverged"] else "") for row in rows
+    ]
+    axis.set_yticks(range(len(rows)), names)
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.grid(axis="x", linewidth=0.4, alpha=0.6)
+    if study["measure"] == "success":
+        axis.set_xlim(-0.03, 1.03)
+
+
+def _curves(axis: "Axes", study: dict[str, Any]) -> None:
+    """Mean and interval over seeds at each evaluation."""
+    rows = study["rows"]
+    for row, colour in zip(rows, _colours(len(rows)), strict=True):
+        scores: dict[int, list[float]] = {}
+        for run in row["runs"]:
+            for evaluation in run["evaluations"]:
+                scores.setdefault(evaluation["step"], []).append(evaluation[study["measure"]])
+        steps = sorted(scores)
+        estimates = [bootstrap(scores[step]) for step in steps]
+        # Where there is no interval, NaN draws nothing.
+        mean, low, high = np.array(estimates, np.float64).reshape(-1, 3).T
+        axis.plot(steps, mean, "o-", color=colour, markersize=3, label=row["cell"])
+        axis.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
+    axis.xaxis.set_major_formatter("{x:,.0f}")
+    axis.grid(linewidth=0.4, alpha=0.6)
+    if study["measure"] == "success":
+        axis.set_ylim(-0.03, 1.03)
+
+
+def _against_size(axis: "Axes", study: dict[str, Any], key: str, prefix: str) -> None:
+    """A line for each pair of beta and alpha; a single member belongs to every beta."""
+    rows = study["rows"]
+    mean, low, high = (f"{prefix}{name}" for name in ("mean", "low", "high"))
+    betas = sorted({row["changes"]["beta"] for row in rows if row["members"] > 1}, reverse=True)
+    alphas = sorted({row["changes"]["alpha"] for row in rows})
+    colours = dict(zip(alphas, _colours(len(alphas)), strict=True))
+    sizes = sorted({row["members"] for row in rows})
+    styles = dict(zip(betas or [0.0], ("-", "--", ":", "-."), strict=False))
+    pairs = [(beta, alpha) for beta in betas or [0.0] for alpha in alphas]
+    for index, (beta, alpha) in enumerate(pairs):
+        mine = [
+            row
+            for row in sorted(rows, key=lambda row: row["members"])
+            if row["changes"]["alpha"] == alpha
+            and (row["changes"]["beta"] == beta or row["members"] == 1)
+        ]
+        # Beside each other, so that intervals do not hide one another.
+        shift = 1.0 + 0.05 * (index - (len(pairs) - 1) / 2)
+        colour, style = colours[alpha], styles.get(beta, "-")
+        sound = [row for row in mine if row[mean] is not None]
+        places = [row["members"] * shift for row in sound]
+        axis.plot(places, [row[mean] for row in sound], style, color=colour, marker="o", markersize=4,
+            label=f"beta {beta:g}, alpha {alpha:g}")  # fmt: skip
+        for row, place in zip(sound, places, strict=True):
+            if row[low] is not None:
+                axis.plot([place] * 2, [row[low], row[high]], color=colour, linewidth=1.0)
+            scores = [run[key] for run in row["runs"] if run[key] is not None]
+            axis.scatter([place] * len(scores), scores, s=9, color=colour, alpha=0.45, zorder=1)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(sizes, [str(size) for size in sizes])
+    axis.minorticks_off()
+    axis.set_xlabel("members N")
+    axis.grid(axis="y", linewidth=0.4, alpha=0.6)
+    if study["measure"] == "success":
+        axis.set_ylim(-0.03, 1.03)
+
+
+def _colours(count: int) -> list[Any]:
+    import matplotlib
+
+    palette = matplotlib.colormaps["tab10"]
+    return [palette(i % 10) for i in range(count)]

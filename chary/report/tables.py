@@ -1,0 +1,47 @@
+"""Tables as text: the same numbers in the terminal and in Markdown."""
+
+from pathlib import Path
+from typing import Any
+
+from chary.errors import CharyError
+
+
+def cell_text(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def markdown_table(rows: list[dict[str, Any]], columns: dict[str, str]) -> str:
+    """Rows as Markdown; `columns` maps keys to headings."""
+    lines = [list(columns.values()), ["---"] * len(columns)]
+    lines += [[cell_text(row.get(key)).replace("|", "\\|") for key in columns] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def write_page(
+    destination: Path,
+    title: str,
+    rows: list[dict[str, Any]],
+    columns: dict[str, str],
+    *,
+    notes: list[str],
+    after: str = "",
+) -> None:
+    """A result as a page of Markdown: the command that made it, what to know, and the table."""
+    from chary.machine import command_line
+    from chary.runs import write_whole
+
+    parts = [f"# {title}", f"    {command_line()}", *notes, markdown_table(rows, columns), after]
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CharyError(
+            f"{destination}: cannot be written ({error.strerror or error})."
+        ) from error
+    write_whole(destination, "\n\n".join(part.rstrip() for part in parts if part) + "\n")

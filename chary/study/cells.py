@@ -1,0 +1,67 @@
+"""What a study compares: its cells, each a few changes to the same settings."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from chary.ensembles import ENSEMBLES, check_name
+from chary.errors import CharyError, unknown_name
+from chary.settings import require
+from chary.targets import TARGETS
+
+
+class Cell(NamedTuple):
+    """One variant."""
+
+    name: str
+    changes: dict[str, Any]
+    """Settings of the algorithm in which it differs from the other cells."""
+
+    def folder(self, seed: int) -> str:
+        """The name of its run folder for a seed."""
+        return f"{re.sub(r'[/:]', '-', self.name)}-seed{seed}"
+
+
+def target_cells(kinds: Sequence[str]) -> list[Cell]:
+    """Rules for the TD targets; all of them where none are named."""
+    for kind in kinds:
+        if kind not in TARGETS:
+            raise unknown_name("kind of targets", kind, TARGETS)
+    return [Cell(kind, {"targets": kind}) for kind in kinds or TARGETS]
+
+
+def ensemble_cells(kinds: Sequence[str]) -> list[Cell]:
+    """Kinds of ensembles; all of them where none are named."""
+    return [Cell(kind, {"ensemble": kind}) for kind in known_ensembles(kinds)]
+
+
+def known_ensembles(kinds: Sequence[str]) -> list[str]:
+    """The kinds asked for, or all there are; one's own are written module:Name."""
+    for kind in kinds:
+        check_name(kind)
+    return list(kinds or ENSEMBLES)
+
+
+def size_cells(sizes: Sequence[int], betas: Sequence[float], alphas: Sequence[float]) -> list[Cell]:
+    """Ensemble sizes for each pair of beta and alpha.
+
+    A single Q-function has no spread, so beta does not matter to it: one cell for each alpha, with
+    beta = 0 as in the paper.
+    """
+    for option, values in (("sizes", sizes), ("betas", betas), ("alphas", alphas)):
+        require(len(values) > 0, option, "empty", "at least one number")
+        refuse_repeats(option, values)
+    cells: list[Cell] = []
+    for size in sizes:
+        for beta in betas if size > 1 else (0.0,):
+            for alpha in alphas:
+                name = f"n{size}" + (f"-beta{beta:g}" if size > 1 else "") + f"-alpha{alpha:g}"
+                cells.append(Cell(name, {"members": size, "beta": beta, "alpha": alpha}))
+    return cells
+
+
+def refuse_repeats(option: str, values: Sequence[Any]) -> None:
+    """Nothing is to be trained twice under one name."""
+    repeated = [value for value in values if list(values).count(value) > 1]
+    if repeated:
+        raise CharyError(f"--{option} names {repeated[0]} more than once.")

@@ -1,0 +1,116 @@
+"""From a study's cells and seeds to the runs that it is made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chary import training
+from chary.algos.msg import make_msg
+from chary.algos.msg_config import MSGConfig
+from chary.algos.size import critic_parameters
+from chary.envs import find_task
+from chary.errors import CharyError
+from chary.loop import is_over
+from chary.runs import RunFolder
+from chary.settings import RunConfig, require
+from chary.study.cells import Cell, refuse_repeats
+
+
+class Job(NamedTuple):
+    """One run: a cell with one seed."""
+
+    cell: Cell
+    config: MSGConfig
+    run: RunConfig
+
+    @property
+    def folder(self) -> Path:
+        assert self.run.run is not None
+        return self.run.run
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has been trained and evaluated to its end, or has diverged."""
+        if not RunFolder.exists(self.folder):
+            return False
+        folder = RunFolder.open(self.folder)
+        steps, last = folder.checkpoint_steps(), folder.last()
+        evaluated = last is not None and bool(steps) and last["step"] == steps[-1]
+        return folder.diverged() or (evaluated and is_over(steps[-1], folder, self.run))
+
+    @property
+    def step(self) -> int:
+        """How far its log has got."""
+        if not RunFolder.exists(self.folder):
+            return 0
+        lines = RunFolder.open(self.folder).read("timing")
+        return lines[-1]["step"] if lines else 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole study."""
+
+    name: str
+    cells: list[Cell]
+    seeds: tuple[int, ...]
+    jobs: list[Job]
+    """Every cell of the first seed, then of the next: an unfinished study still compares cells."""
+    preset: str
+    measure: str
+    """What runs are scored by: success, score or return."""
+    dataset: dict[str, Any]
+    """Its name, fingerprint and number of transitions."""
+    parameters: dict[str, int]
+    """Of all Q-functions together, by the cell's name."""
+
+
+def make_plan(
+    name: str,
+    cells: list[Cell],
+    seeds: Sequence[int],
+    config: MSGConfig,
+    run: RunConfig,
+    *,
+    runs: Path,
+    preset: str,
+) -> Plan:
+    """Load the data and check everything that can be checked before training starts."""
+    require(len(seeds) > 0, "seeds", "empty", "at least one number")
+    require(run.final_episodes > 0, "final-episodes", run.final_episodes, "at least 1 in a study")
+    refuse_repeats("seeds", seeds)
+    refuse_repeats("kinds", [cell.name for cell in cells])
+    configs = {cell.name: replace(config, **cell.changes) for cell in cells}
+    run, dataset = training.complete("msg", run, run.dataset)
+    task = find_task(dataset.name)
+    if task is None:
+        raise CharyError(
+            f"{run.dataset}: there is no simulator for '{dataset.name}', and a study is scored in one."
+        )
+    sizes = dataset.observation_size, dataset.action_size
+    jobs = [
+        Job(cell, configs[cell.name], replace(run, seed=seed, run=runs / cell.folder(seed)))
+        for seed in seeds
+        for cell in cells
+    ]
+    parameters = {
+        cell: critic_parameters(make_msg(config, *sizes)) for cell, config in configs.items()
+    }
+    for job in jobs:  # another run in a folder is an error before anything is trained
+        training.same_run("msg", job.config, job.run, dataset)
+    measure = "score" if task.reference_scores else "return"
+    return Plan(
+        name=name,
+        cells=cells,
+        seeds=tuple(seeds),
+        jobs=jobs,
+        preset=preset,
+        measure="success" if task.has_success else measure,
+        dataset={
+            "name": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "transitions": dataset.size,
+        },
+        parameters=parameters,
+    )

@@ -1,0 +1,53 @@
+"""One run of a study in a process of its own: `python -m chary.study.worker`, told what by its input.
+
+The first line of input is the job. The input stays open as long as the study lives; when it ends, the
+study has been killed, and so the run ends too: its folder can be gone on with, and nobody else holds it.
+"""
+
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+from chary.errors import CharyError, DivergedError
+from chary.progress import show_warnings_plainly
+
+
+def main() -> int:
+    """Train one run to its end; errors go to the log that is our standard error."""
+    job: dict[str, Any] = json.loads(sys.stdin.readline())
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, job["cores"])  # before XLA counts the cores and makes its threads
+    threading.Thread(target=_end_with_the_study, daemon=True).start()
+    sys.argv = job["command"]
+    show_warnings_plainly()
+
+    from chary import settings, training
+    from chary.algos.msg_config import MSGConfig
+    from chary.settings import RunConfig
+
+    try:
+        run = settings.from_json(RunConfig, job["run"])
+        config = settings.from_json(MSGConfig, job["settings"])
+        training.start("msg", config, run, dataset=run.dataset, preset=job["preset"], go_on=True)
+    except DivergedError as error:  # the folder remembers it; to a study it is a result
+        print(error, file=sys.stderr)
+    except CharyError as error:
+        print(f"chary: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(f"chary: interrupted. {stop}", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _end_with_the_study() -> None:
+    # Read from the descriptor: a thread that waits in sys.stdin would be in the way of a normal end.
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""The benches, shortened."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chary.bench import ensembles, feeds, timing, updates
+from chary.bench.timing import Case
+from chary.cli import main
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updates, "WINDOW_SECONDS", 0.01)
+    monkeypatch.setattr(feeds, "WINDOW_SECONDS", 0.01)
+    monkeypatch.setattr(timing, "TRANSITIONS", 2_000)
+    monkeypatch.setattr(timing, "alone", lambda work, *arguments: work(*arguments))
+
+
+def test_updates_count_what_they_time() -> None:
+    rates, (row,) = updates.time_updates([Case(2, (8, 8), 0.1)])
+    assert {"numpy", "jax"} <= set(rates)
+    assert row["passes_counted"] == 9
+    forward = 2 * 256 * (37 * 8 + 8 * 8 + 8 * 1)
+    flops = 9 * 2 * forward * row["updates_per_s"]
+    assert row["gflops"] == pytest.approx(flops / 1e9)
+    assert row["share_of_gemm"] == pytest.approx(row["gflops"] / max(rates.values()))
+    assert row["compile_s"] > 0 and row["peak_mb"] > 0
+    assert updates.passes(Case(2, (8, 8), 0.0)) == 6
+
+
+def test_memory_is_compared_with_files() -> None:
+    memory, files = feeds.compare_feeds(Case(2, (8, 8), 0.1))
+    assert (memory["transitions"], files["transitions"]) == ("memory", "files")
+    assert memory["ratio"] == 1.0
+    speeds = files["updates_per_s"] / memory["updates_per_s"]
+    assert files["ratio"] == pytest.approx(speeds)
+
+
+def test_ensembles_are_measured_in_rounds_against_no_ensemble(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A machine that halves its speed after the first round changes no ratio."""
+    order: list[tuple[str, int]] = []
+
+    def time_once(case: Case, seconds: float) -> dict[str, Any]:
+        assert seconds == 0.5
+        order.append((case.ensemble, case.members))
+        machine = 1.0 if len(order) <= 3 else 0.5
+        speed = {("none", 1): 100.0, ("deep", 4): 60.0, ("deep", 64): 10.0}[order[-1]]
+        return {"updates_per_s": machine * speed, "parameters": 7, "peak_mb": float(len(order))}
+
+    monkeypatch.setattr(ensembles, "time_once", time_once)
+    rows = ensembles.time_ensembles(["deep"], (4, 64), (8,), repeats=2, seconds=0.5)
+    assert order == [("none", 1), ("deep", 4), ("deep", 64)] * 2
+    assert [row["relative"] for row in rows] == pytest.approx([1.0, 0.6, 0.1])
+    assert [row["updates_per_s"] for row in rows] == pytest.approx([75.0, 45.0, 7.5])
+    assert [row["paper"] for row in rows] == [1.0, 0.64, 0.11]
+    assert [row["peak_mb"] for row in rows] == [4.0, 5.0, 6.0]
+
+
+def test_bench_ensembles_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--members", "3", "--hidden", "8", "8", "--repeats", "1", "--seconds", "0.01"]
+    options = [*small, "--kinds", "deep", "multihead", "--out", str(tmp_path)]
+    assert main(["bench", "ensembles", *options, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(r["ensemble"], r["members"]) for r in rows] == [
+        ("none", 1), ("deep", 3), ("multihead", 3),
+    ]  # fmt: skip
+    one = 37 * 8 + 8 + 8 * 8 + 8 + 8 + 1
+    assert [row["parameters"] for row in rows] == [one, 3 * one, one + 2 * (8 + 1)]
+    assert all(row["updates_per_s"] > 0 for row in rows)
+    assert "| multihead | 3 | 403 |" in (tmp_path / "bench-ensembles.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["update"], "unknown bench 'update'. Did you mean updates?"),
+        (["ensembles", "--kinds", "deeper"], "unknown ensemble 'deeper'"),
+        (["ensembles", "--repeats", "0"], "--repeats is 0"),
+        (["ensembles", "--members", "0"], "--members is (0,)"),
+        (["updates", "--members", "3"], "--members is 3"),
+    ],
+)
+def test_wrong_input(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *arguments]) == 2
+    assert words in capsys.readouterr().err

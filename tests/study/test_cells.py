@@ -1,0 +1,51 @@
+import os
+
+import pytest
+
+from chary.errors import CharyError
+from chary.study.cells import Cell, ensemble_cells, size_cells, target_cells
+from chary.study.runner import shares
+
+
+def test_by_default_everything_there_is_is_compared() -> None:
+    assert [cell.name for cell in target_cells(())] == [
+        "independent", "double-q", "shared-mean", "shared-lcb", "shared-min",
+    ]  # fmt: skip
+    assert {cell.name for cell in ensemble_cells(())} == {
+        "deep", "multihead", "mimo", "batch", "tree", "prior", "dropout", "none",
+    }  # fmt: skip
+    assert ensemble_cells(["mine.kinds:Anchored"])[0].folder(3) == "mine.kinds-Anchored-seed3"
+
+
+def test_beta_does_not_divide_a_single_member() -> None:
+    cells = size_cells([1, 4], [-4.0, -8.0], [0.0, 0.5])
+    assert cells[:2] == [
+        Cell("n1-alpha0", {"members": 1, "beta": 0.0, "alpha": 0.0}),
+        Cell("n1-alpha0.5", {"members": 1, "beta": 0.0, "alpha": 0.5}),
+    ]
+    assert [cell.name for cell in cells[2:]] == [
+        "n4-beta-4-alpha0", "n4-beta-4-alpha0.5", "n4-beta-8-alpha0", "n4-beta-8-alpha0.5",
+    ]  # fmt: skip
+
+
+def test_unknown_and_repeated_cells_are_refused() -> None:
+    with pytest.raises(CharyError, match="Did you mean shared-min"):
+        target_cells(["shared-mim"])
+    with pytest.raises(CharyError, match="unknown ensemble 'deeper'"):
+        ensemble_cells(["deeper"])
+    with pytest.raises(CharyError, match="--sizes names 4 more than once"):
+        size_cells([4, 4], [-4.0], [0.0])
+    with pytest.raises(CharyError, match="--alphas is empty"):
+        size_cells([4], [-4.0], [])
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores cannot be chosen here")
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(1, [[2, 3, 5, 7, 8]]), (2, [[2, 3], [5, 7]]), (6, [[2], [3], [5], [7], [8], [2]])],
+)
+def test_cores_are_shared_out(
+    count: int, expected: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3, 5, 7, 8})
+    assert shares(count) == expected
