@@ -20,6 +20,7 @@ class Entry(NamedTuple):
 
 
 PAPER_RUN = {"eval_every": 100_000, "log_every": 5_000}
+PAPER_MSG = {"regulariser_samples": "own", **PAPER_RUN}
 MSG_PRESETS = {
     # Table 1 and Appendix B: alpha and beta are the paper's most frequent best, to be searched over.
     "paper-antmaze": {
@@ -27,13 +28,13 @@ MSG_PRESETS = {
         "steps": 2_000_000,
         "reward_scale": 4.0,
         "reward_shift": -0.5,
-        **PAPER_RUN,
+        **PAPER_MSG,
     },
     # Appendix A: members are pairs of networks.
-    "paper-gym": {"targets": "double-q", "alpha": 0.5, "steps": 3_000_000, **PAPER_RUN},
-    "paper-maze2d": {"steps": 2_000_000, **PAPER_RUN},
+    "paper-gym": {"targets": "double-q", "alpha": 0.5, "steps": 3_000_000, **PAPER_MSG},
+    "paper-maze2d": {"steps": 2_000_000, **PAPER_MSG},
     # Appendix on RL Unplugged: D4RL's networks, alpha of 0 or 0.5; the steps are Gym's, none are given.
-    "paper-rlu": {"alpha": 0.5, "steps": 3_000_000, **PAPER_RUN},
+    "paper-rlu": {"alpha": 0.5, "steps": 3_000_000, **PAPER_MSG},
     # For two cores: small networks, few members, a short warm-up, and a policy that learns faster
     # and ends less random. A value travels about tau steps back along a path at each update, so short
     # runs need targets that follow quickly.

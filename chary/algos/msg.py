@@ -92,6 +92,17 @@ class Noise(NamedTuple):
         return jnp.take_along_axis(heads, places[:, None], axis=-1)
 
 
+class Slopes(NamedTuple):
+    """Q_i(s, a) around the a ~ pi(s) of a step: all that the policy need know of the critics."""
+
+    values: Float[Array, "member batch"]
+    in_actions: Float[Array, "member batch action"]
+
+    def at(self, actions: Float[Array, "batch action"]) -> Float[Array, "member batch"]:
+        """The values, with their gradient in these actions."""
+        return self.values + (self.in_actions * (actions - jax.lax.stop_gradient(actions))).sum(-1)
+
+
 def draw_noise(
     config: MSGConfig,
     size: int,
@@ -125,6 +136,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             "or double-q, or --ensemble deep."
         )
     regularise = config.alpha != 0.0
+    one_pass = regularise and config.regulariser_samples == "shared" and not ensemble.shares_weights
 
     def init(key: PRNGKeyArray) -> MSGState:
         policy_key, critic_key = jax.random.split(key)
@@ -158,13 +170,32 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         next_values = targets.backup(next_heads, state.hyper.target_beta)
         return batch.rewards + state.hyper.discount * batch.discounts * next_values
 
+    def slopes_at_policy(state: MSGState, batch: Batch, noise: Noise) -> tuple[Slopes, PyTree]:
+        """Q_i(s, a) of one a ~ pi(s) for all members, and its two gradients by one backward pass: in a,
+        for the policy, and in the parameters, as sum_i E[Q_i(s, a)], for H_i."""
+        actions = state.policy(batch.observations).sample(noise.policy_actions)
+        each = jnp.broadcast_to(actions, (config.members, *actions.shape))
+        values, backward = jax.vjp(
+            lambda critics, each: ensemble.values(
+                critics, batch.observations, each, key=noise.ensemble_key
+            ),
+            state.critics.online,
+            each,
+        )
+        in_parameters, in_actions = backward(jnp.ones_like(values))
+        size = batch.rewards.shape[0]
+        return Slopes(values, in_actions), jax.tree.map(lambda g: g / size, in_parameters)
+
     def critic_loss(
-        critics: PyTree, state: MSGState, batch: Batch, noise: Noise
+        critics: PyTree, state: MSGState, batch: Batch, noise: Noise, slopes: Slopes | None
     ) -> tuple[Float[Array, ""], Metrics]:
-        """sum_i L_i + alpha * H_i (Eqs. 5 and 8)."""
+        """sum_i L_i + alpha * H_i (Eqs. 5 and 8); with slopes, Q_i(s, a_i) in H_i is a constant here."""
         wanted = td_targets(state, batch, noise)
         observations, key = noise.arranged(batch.observations), noise.ensemble_key
-        if regularise:
+        if slopes is not None:
+            heads = ensemble.heads(critics, observations, batch.actions, key=key)
+            gap = (slopes.values - heads.min(axis=1)).mean(axis=-1)
+        elif regularise:
             # One pass over dataset actions and policy actions together.
             size = batch.rewards.shape[0]
             policy_actions = state.policy(batch.observations).sample(noise.member_actions)
@@ -194,15 +225,18 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         return (td + state.hyper.alpha * gap).sum(), metrics
 
     def policy_loss(
-        policy: Policy, state: MSGState, batch: Batch, noise: Noise
+        policy: Policy, state: MSGState, batch: Batch, noise: Noise, slopes: Slopes | None
     ) -> tuple[Float[Array, ""], Metrics]:
         """Climb the lower confidence bound (Eq. 7) or what goes with the targets instead; while warming
         up, clone the data."""
         law = policy(batch.observations)
         actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
-        values = ensemble.values(
-            state.critics.online, batch.observations, actions, key=noise.ensemble_key
-        )
+        if slopes is not None:
+            values = slopes.at(actions)
+        else:
+            values = ensemble.values(
+                state.critics.online, batch.observations, actions, key=noise.ensemble_key
+            )
         objective = targets.objective(values, state.hyper.beta)
         likelihood = law.log_prob(batch.actions)
         temperature = jnp.exp(state.log_temperature)
@@ -227,10 +261,17 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     def step(state: MSGState, batch: Batch, noise: Noise) -> tuple[MSGState, Metrics]:
         """One update with the given noise; the policy climbs the critics from before the step."""
         hyper = state.hyper
+        slopes, regulariser_gradient = (
+            slopes_at_policy(state, batch, noise) if one_pass else (None, None)
+        )
 
         critic_gradient, critic_metrics = jax.grad(critic_loss, has_aux=True)(
-            state.critics.online, state, batch, noise
+            state.critics.online, state, batch, noise, slopes
         )
+        if one_pass:
+            critic_gradient = jax.tree.map(
+                lambda td, pushed: td + hyper.alpha * pushed, critic_gradient, regulariser_gradient
+            )
         online, critic_optimiser = adam_step(
             state.critics.online,
             critic_gradient,
@@ -243,7 +284,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         )
 
         policy_gradient, policy_metrics = jax.grad(policy_loss, has_aux=True)(
-            state.policy, state, batch, noise
+            state.policy, state, batch, noise, slopes
         )
         policy, policy_optimiser = adam_step(
             state.policy, policy_gradient, state.policy_optimiser, hyper.policy_learning_rate

@@ -23,6 +23,9 @@ class MSGConfig:
     """Pessimism: weight of the ensemble's standard deviation in the policy objective, at most 0."""
     alpha: float = 0.1
     """Weight of the support regulariser H; 0 leaves it (and its cost) out."""
+    regulariser_samples: Literal["shared", "own"] = "shared"
+    """Whose policy actions H is taken at: one sample for all members, the policy's own, which saves two
+    passes of nine; or, as in the paper, a sample of each member's own."""
     ensemble: str = "deep"
     """Kind of ensemble: deep, multihead, mimo, batch, tree, prior, dropout, none (a single Q-function),
     or module:Name of your own."""

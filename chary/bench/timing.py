@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class Case(NamedTuple):
     hidden: tuple[int, ...]
     alpha: float
     ensemble: str = "deep"
+    samples: Literal["shared", "own"] = "own"
+    """Where H is taken, as in `--regulariser-samples`; the paper's way unless said."""
 
 
 def alone(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -91,6 +93,7 @@ def config_of(case: Case) -> "MSGConfig":
         members=case.members,
         hidden=case.hidden,
         alpha=case.alpha,
+        regulariser_samples=case.samples,
         ensemble=case.ensemble,
         warmup_steps=0,
         batch_size=BATCH,

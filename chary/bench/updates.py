@@ -14,9 +14,11 @@ WINDOWS = 5
 """Times are the best of this many windows, for updates and for matrix products alike."""
 WINDOW_SECONDS = 1.5
 
-CASES = [Case(n, LARGE, alpha) for n in (1, 4, 16, 64) for alpha in (0.1, 0.0)] + [
-    Case(8, SMALL, 0.1)
-]
+CASES = [
+    case
+    for n in (1, 4, 16, 64)
+    for case in (Case(n, LARGE, 0.1), Case(n, LARGE, 0.1, samples="shared"), Case(n, LARGE, 0.0))
+] + [Case(8, SMALL, 0.1, samples="shared")]
 
 
 def time_updates(cases: list[Case]) -> tuple[dict[str, float], list[dict[str, Any]]]:
@@ -42,9 +44,12 @@ def time_updates(cases: list[Case]) -> tuple[dict[str, float], list[dict[str, An
 def passes(case: Case) -> int:
     """Forward-sized passes of each critic in an update.
 
-    Target 1, dataset action 1 + 2, policy gradient 1 + 1; the regulariser adds 1 + 2.
+    Target 1, dataset action 1 + 2, policy gradient 1 + 1; the regulariser adds 1 + 2 at samples of its
+    own, and 1 at the policy's, where the gradient in the parameters alone is new.
     """
-    return 9 if case.alpha else 6
+    if not case.alpha:
+        return 6
+    return 9 if case.samples == "own" else 7
 
 
 def matrix_rates() -> dict[str, float]:
@@ -99,6 +104,7 @@ def time_case(case: Case) -> dict[str, Any]:
         "members": case.members,
         "hidden": list(case.hidden),
         "alpha": case.alpha,
+        "samples": case.samples if case.alpha else None,
         "updates_per_s": 1.0 / per_update,
         "gflops": passes(case) * case.members * forward / per_update / 1e9,
         "compile_s": first - once,

@@ -11,9 +11,9 @@ from chary.machine import cpu_name
 from chary.settings import require
 
 UPDATE_COLUMNS = {
-    "members": "members", "hidden": "hidden", "alpha": "alpha", "updates_per_s": "updates/s",
-    "gflops": "GFLOP/s", "share_of_gemm": "share of matrix rate", "passes_counted": "passes",
-    "compile_s": "compile s", "peak_mb": "peak MB",
+    "members": "members", "hidden": "hidden", "alpha": "alpha", "samples": "samples of H",
+    "updates_per_s": "updates/s", "gflops": "GFLOP/s", "share_of_gemm": "share of matrix rate",
+    "passes_counted": "passes", "compile_s": "compile s", "peak_mb": "peak MB",
 }  # fmt: skip
 FEED_COLUMNS = {
     "transitions": "transitions in", "members": "members", "updates_per_s": "updates/s",

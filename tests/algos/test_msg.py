@@ -104,7 +104,8 @@ class Reference:
             q = self.value(critics, i, batch.observations, batch.actions)
             for head in range(self.heads):
                 total += 0.5 * np.mean(noise.weights[i] * (q[head] - wanted) ** 2)
-            policy_actions = np.tanh(loc + scale * draws[i])
+            shared = self.config.regulariser_samples == "shared"
+            policy_actions = np.tanh(loc + scale * (noise.policy_actions if shared else draws[i]))
             q_policy = self.value(critics, i, batch.observations, policy_actions)
             total += self.config.alpha * np.mean(q_policy.min(axis=0) - q.min(axis=0))
         return total
@@ -182,10 +183,25 @@ def away_from_kinks(state: MSGState) -> MSGState:
     return state._replace(policy=jiggle(state.policy), critics=critics)
 
 
-@pytest.mark.parametrize("targets", ["independent", "double-q", "shared-lcb", "shared-min"])
-def test_two_updates_equal_a_plain_numpy_computation(targets: str) -> None:
+@pytest.mark.parametrize(
+    ("targets", "samples"),
+    [
+        ("independent", "own"),
+        ("independent", "shared"),
+        ("double-q", "own"),
+        ("double-q", "shared"),
+        ("shared-lcb", "own"),
+        ("shared-min", "shared"),
+    ],
+)
+def test_two_updates_equal_a_plain_numpy_computation(targets: str, samples: str) -> None:
     config, algorithm, state = setup(
-        targets=targets, alpha=0.5, beta=-2.0, target_beta=-1.3, temperature=0.3
+        targets=targets,
+        alpha=0.5,
+        regulariser_samples=samples,
+        beta=-2.0,
+        target_beta=-1.3,
+        temperature=0.3,
     )
     state = away_from_kinks(state)
     reference = Reference(config, heads=2 if targets == "double-q" else 1)
@@ -244,6 +260,24 @@ def test_two_updates_equal_a_plain_numpy_computation(targets: str) -> None:
     ):
         for a, b in zip(doubles(mine), theirs, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("targets", ["independent", "double-q", "shared-mean"])
+def test_one_backward_pass_for_two_purposes_equals_one_for_each(
+    targets: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where every member's own sample happens to be the policy's, the two ways are the same update."""
+    results = []
+    for samples in ("shared", "own"):
+        config, algorithm, state = setup(members=3, targets=targets, regulariser_samples=samples)
+        noise = draw_noise(config, SIZE, ACTION, shared=False, key=jax.random.key(1))
+        each = jnp.broadcast_to(noise.policy_actions, noise.member_actions.shape)
+        noise = noise._replace(member_actions=each)
+        monkeypatch.setattr(msg, "draw_noise", lambda *_, noise=noise, **__: noise)
+        results.append(algorithm.update(away_from_kinks(state), make_batch(), jax.random.key(1)))
+    shared, own = results
+    for a, b in zip(doubles(shared), doubles(own), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 # ---- independence ------------------------------------------------------------------------------------

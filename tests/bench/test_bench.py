@@ -29,6 +29,7 @@ def test_updates_count_what_they_time() -> None:
     assert row["share_of_gemm"] == pytest.approx(row["gflops"] / max(rates.values()))
     assert row["compile_s"] > 0 and row["peak_mb"] > 0
     assert updates.passes(Case(2, (8, 8), 0.0)) == 6
+    assert updates.passes(Case(2, (8, 8), 0.1, samples="shared")) == 7
 
 
 def test_memory_is_compared_with_files() -> None:
