@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import Field, field, fields, make_dataclass, replace
+from dataclasses import Field, field, fields, make_dataclass
 from typing import Annotated, Any, NamedTuple
 
 import tyro
@@ -55,14 +55,13 @@ def parse(
     early, _ = scan.parse_known_args(arguments)
     config, run = configure(algorithm, early.preset, early.dataset)
     config, run = settings.apply(defaults or {}, config, run, source=prog)
-    run = replace(run, dataset=tyro.MISSING)
     run_options, algorithm_options = _hide(RunConfig, hidden), _hide(entry.config, hidden)
     presets = PRESET_HELP + ", ".join(entry.presets) + "."
     command = make_dataclass(
         algorithm.upper(),
         [
             *own,
-            ("run", run_options, field(default=_as(run_options, run))),
+            ("run", run_options, field(default=_as(run_options, run, dataset=tyro.MISSING))),
             ("algorithm", algorithm_options, field(default=_as(algorithm_options, config))),
             option("preset", str, "auto", presets),
             option("json", Flag, False, "Print the result as one JSON object."),
@@ -96,5 +95,6 @@ def _hide(kind: Any, hidden: frozenset[str]) -> Any:
     return make_dataclass(kind.__name__, covered, bases=(kind,), frozen=True)
 
 
-def _as(kind: Any, config: Any) -> Any:
-    return kind(**{f.name: getattr(config, f.name) for f in fields(kind)})
+def _as(kind: Any, config: Any, **changes: Any) -> Any:
+    """The same values in another class."""
+    return kind(**{f.name: getattr(config, f.name) for f in fields(kind)} | changes)
