@@ -70,7 +70,8 @@ def test_parameters_are_as_many_as_the_formula_says(kind: str, changes: dict[str
 @pytest.mark.parametrize("kind", ENSEMBLES)
 @pytest.mark.parametrize("members", [1, 3])
 def test_values_are_one_a_member_and_the_same_every_time(kind: str, members: int) -> None:
-    ensemble = make_ensemble(kind, make_shape(members=members, heads=2, layer_norm=True))
+    shape = make_shape(members=members, heads=2, layer_norm=True, dropout=0.5, hidden=(16, 16))
+    ensemble = make_ensemble(kind, shape)
     params = ensemble.init(KEY)
     heads = ensemble.heads(params, *make_inputs())
     assert heads.shape == (members, 2, BATCH) and bool(jnp.isfinite(heads).all())
