@@ -86,7 +86,7 @@ def test_every_pair_of_kind_and_targets_trains(kind: str, targets: str) -> None:
     state, update = algorithm.init(KEY), jax.jit(algorithm.update)
     for step in range(3):
         state, metrics = update(state, transitions(), jax.random.fold_in(KEY, step))
-    assert finite(state) and finite(metrics)
+        assert finite(state) and finite(metrics)
 
 
 @pytest.mark.parametrize(("kind", "targets"), sorted(REFUSED))
