@@ -311,6 +311,12 @@ def test_a_prior_is_added_and_only_the_policy_feels_its_slope() -> None:
     assert float(jnp.abs(by_action - by_trained).max()) > 1e-3
 
 
+def test_priors_start_apart_from_what_is_trained() -> None:
+    params = make_prior(make_shape(members=2, hidden=(3,))).init(KEY)
+    both = np.concatenate([params.trained.layers[0].weight, params.prior.layers[0].weight])
+    assert len({weight.tobytes() for weight in both}) == 4
+
+
 # ---- dropout ------------------------------------------------------------------------------------------
 
 
