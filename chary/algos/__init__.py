@@ -48,7 +48,7 @@ MSG_PRESETS = {
         "policy_learning_rate": 1e-4,
         "temperature": 0.1,
         "target_entropy": -2.0,
-        "steps": 40_000,
+        "steps": 8_000,
     },
 }
 BC_PRESETS = {
