@@ -109,21 +109,6 @@ def test_double_q_of_every_kind_trains_and_resumes_to_the_same_bits(
             assert bits(now.trained) != bits(before.trained)
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize(
-    ("kind", "targets"),
-    [(k, t) for k in ENSEMBLES for t in TARGETS if t != "independent" and (k, t) not in REFUSED],
-)
-def test_every_pair_of_kind_and_targets_trains(kind: str, targets: str) -> None:
-    """Pairs with independent targets are trained above."""
-    alpha = 0.5 if targets == "double-q" else 0.0
-    config = config_of(kind, targets=targets, alpha=alpha, hidden=(4,))
-    algorithm = make_msg(config, OBSERVATION, ACTION)
-    state, update = algorithm.init(KEY), jax.jit(algorithm.update)
-    for step in range(3):
-        state, metrics = update(state, transitions(), jax.random.fold_in(KEY, step))
-        assert finite(state) and finite(metrics)
-=======
 @pytest.mark.parametrize("kind", ONE_PROGRAM)
 def test_every_kind_trains_with_every_rule_for_targets(
     kind: str, monkeypatch: pytest.MonkeyPatch
@@ -161,7 +146,6 @@ def test_every_pair_is_trained_or_refused() -> None:
     pairs = {(kind, rule) for kind in ENSEMBLES for rule in TARGETS}
     assert trained | double | ELSEWHERE | REFUSED == pairs
     assert not (trained | double | ELSEWHERE) & REFUSED
->>>>>>> ensembles
 
 
 @pytest.mark.parametrize(("kind", "targets"), sorted(REFUSED))
