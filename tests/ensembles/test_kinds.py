@@ -88,7 +88,7 @@ def test_values_are_one_a_member(kind: str, members: int) -> None:
 
 @pytest.mark.parametrize("kind", ENSEMBLES)
 def test_members_differ_and_say_the_same_every_time(kind: str) -> None:
-    ensemble = make_ensemble(kind, make_shape(dropout=0.5))
+    ensemble = make_ensemble(kind, make_shape(dropout=0.5, hidden=(16, 16)))
     params = random_params(ensemble)
     heads = ensemble.heads(params, *make_inputs())
     assert bool(jnp.isfinite(heads).all())
