@@ -31,6 +31,21 @@ def mean_and_std(
 # ---- objectives of the policy ----------------------------------------------------------------------
 
 
+def smallest(values: Float[Array, "..."], *, axis: int) -> Float[Array, "..."]:
+    """The minimum along an axis, with the gradient to the one that is smallest.
+
+    The gradient of `min` itself looks for values equal to the minimum. A compiler may compute them
+    twice and round differently, and where it then finds none, it divides zero by zero.
+    """
+    if values.shape[axis] == 1:
+        return values.squeeze(axis)
+    index = jnp.expand_dims(jnp.argmin(values, axis=axis), axis)
+    chosen = jnp.arange(values.shape[axis]).reshape(
+        [-1 if a == axis else 1 for a in range(values.ndim)]
+    )
+    return jnp.where(chosen == index, values, 0.0).sum(axis=axis)
+
+
 def lower_confidence_bound(
     values: Float[Array, "member batch"], beta: Beta
 ) -> Float[Array, " batch"]:
@@ -48,7 +63,7 @@ def mean(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " bat
 def minimum(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " batch"]:
     """min_i Q_i of each sample, whatever beta is."""
     del beta
-    return values.min(axis=0)
+    return smallest(values, axis=0)
 
 
 # ---- backups ---------------------------------------------------------------------------------------
@@ -67,7 +82,7 @@ def independent_double(
 ) -> Float[Array, "member batch"]:
     """Every member regresses both its networks to the smaller of its own two next values."""
     del beta
-    return next_heads.min(axis=1)
+    return smallest(next_heads, axis=1)
 
 
 def shared_mean(
@@ -97,7 +112,7 @@ def _for_all(
     next_heads: Float[Array, "member head batch"],
     beta: Beta,
 ) -> Float[Array, "member batch"]:
-    values = next_heads.min(axis=1)
+    values = smallest(next_heads, axis=1)
     return jnp.broadcast_to(aggregate(values, beta), values.shape)
 
 

@@ -11,6 +11,7 @@ from chary.targets import (
     independent_double,
     lower_confidence_bound,
     mean_and_std,
+    smallest,
 )
 
 
@@ -59,6 +60,19 @@ SHARED = {
     ),
     "shared-min": (lambda q: q.min(axis=0), lambda q: q.min(axis=0)),
 }
+
+
+def test_the_smallest_is_the_minimum_and_its_gradient_goes_to_one_place() -> None:
+    values = np.random.default_rng(4).standard_normal((3, 4, 5)).astype(np.float32)
+    values[1, 2] = values[1, 0]  # ties too have one winner
+    for axis in range(3):
+        found, gradient = jax.value_and_grad(lambda v, a=axis: smallest(v, axis=a).sum())(
+            jnp.asarray(values)
+        )
+        assert float(found) == pytest.approx(float(values.min(axis=axis).sum()), rel=1e-6)
+        assert set(np.unique(gradient)) == {0.0, 1.0}
+        assert (np.asarray(gradient).sum(axis=axis) == 1.0).all()
+    np.testing.assert_array_equal(smallest(jnp.asarray(values[:1]), axis=0), values[0])
 
 
 @pytest.mark.parametrize("name", SHARED)

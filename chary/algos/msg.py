@@ -29,7 +29,7 @@ from chary.ensembles import make_ensemble
 from chary.errors import CharyError
 from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
-from chary.targets import TARGETS, mean_and_std
+from chary.targets import TARGETS, mean_and_std, smallest
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
 
 
@@ -194,7 +194,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         observations, key = noise.arranged(batch.observations), noise.ensemble_key
         if slopes is not None:
             heads = ensemble.heads(critics, observations, batch.actions, key=key)
-            gap = (slopes.values - heads.min(axis=1)).mean(axis=-1)
+            gap = (slopes.values - smallest(heads, axis=1)).mean(axis=-1)
         elif regularise:
             # One pass over dataset actions and policy actions together.
             size = batch.rewards.shape[0]
@@ -208,7 +208,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
                 key=key,
             )
             heads, policy_heads = noise.in_order(both[..., :size]), noise.in_order(both[..., size:])
-            gap = (policy_heads.min(axis=1) - heads.min(axis=1)).mean(axis=-1)
+            gap = (smallest(policy_heads, axis=1) - smallest(heads, axis=1)).mean(axis=-1)
         else:
             actions = noise.arranged(batch.actions)
             heads = noise.in_order(ensemble.heads(critics, observations, actions, key=key))
@@ -219,7 +219,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             "critic/td": td.mean(),
             "critic/regulariser": gap.mean(),
             "critic/q": heads.mean(),
-            "critic/std": mean_and_std(heads.min(axis=1))[1].mean(),
+            "critic/std": mean_and_std(smallest(heads, axis=1))[1].mean(),
             "critic/target": wanted.mean(),
         }
         return (td + state.hyper.alpha * gap).sum(), metrics

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from chary import settings
 from chary.errors import CharyError
@@ -149,9 +149,10 @@ class _Processes:
             "settings": settings.to_json(job.config),
             "run": settings.to_json(job.run),
         }
+        assert handle.stdin is not None
         with suppress(BrokenPipeError):  # it died at once, which is noticed when we look
-            _input(handle).write(json.dumps(order) + "\n")
-            _input(handle).flush()
+            handle.stdin.write(json.dumps(order) + "\n")
+            handle.stdin.flush()
 
     def ended(self) -> list[_Process]:
         """Those that have ended since the last look."""
@@ -187,11 +188,7 @@ def _processes(plan: Plan) -> Iterator[_Processes]:
         processes.kill()
 
 
-def _input(handle: subprocess.Popen[str]) -> IO[str]:
-    assert handle.stdin is not None
-    return handle.stdin
-
-
 def _close(process: _Process) -> None:
+    assert process.handle.stdin is not None
     with suppress(BrokenPipeError):
-        _input(process.handle).close()
+        process.handle.stdin.close()

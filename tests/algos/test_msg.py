@@ -505,14 +505,9 @@ def test_the_targets_pessimism_is_the_policys_unless_given() -> None:
 BAD_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "optimistic targets": ({"target_beta": 0.5}, "--target-beta is 0.5, but must be at most 0"),
     "unknown ensemble": ({"ensemble": "dep"}, "unknown ensemble 'dep'. Did you mean deep"),
-    "unknown targets": ({"targets": "shared"}, "unknown rule for targets 'shared'. Did you mean"),
     "deep trunk": ({"ensemble": "tree", "shared_layers": 4}, "number of hidden layers .3."),
     "less than none": ({"shared_layers": -1}, "--shared-layers is -1"),
     "repetition": ({"mimo_repetition": 1.5}, "--mimo-repetition is 1.5"),
-    "modulation": (
-        {"modulation": "cosine"},
-        "--modulation is cosine, but must be sign or gaussian",
-    ),
     "prior": ({"prior_scale": -1.0}, "--prior-scale is -1.0"),
     "no dropout": ({"dropout": 0.0}, "--dropout is 0.0, but must be above 0 and below 1"),
 }
