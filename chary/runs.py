@@ -66,7 +66,7 @@ class RunFolder:
 
     def write_config(self, config: Record) -> None:
         self.config = config
-        _write_whole(self.path / "config.json", json.dumps(config, indent=2) + "\n")
+        write_whole(self.path / "config.json", json.dumps(config, indent=2) + "\n")
 
     def append(self, log: str, record: Record) -> None:
         """Add one line to a log, in a single write."""
@@ -105,7 +105,7 @@ class RunFolder:
             if (self.path / f"{log}.jsonl").exists():
                 kept = [record for record in self.read(log) if record["step"] <= step]
                 text = "".join(json.dumps(record) + "\n" for record in kept)
-                _write_whole(self.path / f"{log}.jsonl", text)
+                write_whole(self.path / f"{log}.jsonl", text)
         for path in self.diagnostics():
             if int(path.stem) > step:
                 path.unlink()
@@ -228,7 +228,8 @@ def jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is never seen half-written."""
     temporary = path.with_name(f".{path.name}.new")
     try:
         temporary.write_text(text)

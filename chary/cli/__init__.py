@@ -14,6 +14,7 @@ COMMANDS = {
     "runs": "table of run folders with last and best scores",
     "data": "list, show, check, import, export, download and collect datasets",
     "demo": "collect, train, evaluate and draw a small maze, from nothing",
+    "theory": "the paper's analyses: linear, chain, width, all",
     "bench": "updates per second on this machine, against its matrix-multiply rate",
 }
 
