@@ -79,7 +79,7 @@ def chain(options: list[str]) -> None:
 
 def width(options: list[str]) -> None:
     from chary.theory.laboratory import differences, run_width
-    from chary.theory.width import PRESETS, WidthConfig
+    from chary.theory.width_config import PRESETS, WidthConfig
 
     given = _parse("width", WidthConfig, PRESETS, options)
     say(differences(given.config))  # before hours are spent

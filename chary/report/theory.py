@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from chary.theory.chain import ChainCurve
     from chary.theory.linear import LinearResult
-    from chary.theory.width import Curve, WidthResult
+    from chary.theory.width import WidthResult
 
 SHARED, INDEPENDENT, EDGE = "#c44e52", "#31688e", "0.35"
 NAMES = {
@@ -46,9 +46,10 @@ def draw_linear(result: "LinearResult", destination: Path, *, settings: str) -> 
         _one_run(example, result)
     _finish(
         figure, destination,
-        "Shared pessimistic targets can be optimistic: in the runs right of zero in the middle the lower "
-        "confidence bound lies above the value without pessimism. With independent targets it never does. "
-        f"Right: the run with the largest bonus; dots are ensembles that were drawn and iterated. {settings}",
+        "Shared pessimistic targets can be optimistic: in the runs right of zero in the middle the "
+        "lower confidence bound lies above the value without pessimism. With independent targets it "
+        "never does. Right: the run with the largest bonus; dots are ensembles that were drawn and "
+        f"iterated. {settings}",
     )  # fmt: skip
 
 
@@ -150,9 +151,10 @@ def draw_width(
     _finish(
         figure, destination,
         "Above: networks in NTK parameterisation approach the infinitely wide one (red) as their width "
-        "grows. Below: in maximal-update parameterisation. Lower right: each member's distance from what "
-        "the infinitely wide network makes of the same initial function, relative to the latter's spread, "
-        f"and the form of the spread; bars are 95% bootstrap intervals over members. {settings}",
+        "grows. Below: in maximal-update parameterisation. Lower right: each member's distance from "
+        "what the infinitely wide network makes of the same initial function, relative to the latter's "
+        "spread, and the form of the spread; bars are 95% bootstrap intervals over members. "
+        f"{settings}",
     )  # fmt: skip
 
 

@@ -73,7 +73,10 @@ class ChainConfig:
         require(self.beta <= 0, "beta", self.beta, "at most 0")
         require(0 <= self.seed < 2**31, "seed", self.seed, "between 0 and 2147483647")
         require(
-            self.checkpoint_minutes >= 0, "checkpoint-minutes", self.checkpoint_minutes, "at least 0"
+            self.checkpoint_minutes >= 0,
+            "checkpoint-minutes",
+            self.checkpoint_minutes,
+            "at least 0",
         )
 
 
@@ -104,7 +107,9 @@ class Network(NamedTuple):
 
 def init_network(config: ChainConfig, *, key: PRNGKeyArray) -> Network:
     """Fan-in truncated normal weights and biases; a bias counts its own length as its inputs."""
-    weights = jax.nn.initializers.variance_scaling(config.weight_scale, "fan_in", "truncated_normal")
+    weights = jax.nn.initializers.variance_scaling(
+        config.weight_scale, "fan_in", "truncated_normal"
+    )
     biases = jax.nn.initializers.variance_scaling(config.bias_scale, "fan_in", "truncated_normal")
 
     def layer(inputs: int, outputs: int, key: PRNGKeyArray) -> Dense:
@@ -214,6 +219,7 @@ def evaluate_rule(config: ChainConfig, name: str, data: Chain, folder: Path) -> 
         )  # fmt: skip
     grid = jnp.asarray(mdp.policy_inputs(), jnp.float32)
     values = np.asarray(member_values(state.networks, grid, rule.heads), np.float64).min(axis=1)
+    values = mdp.finite(values, name)
     return ChainCurve(name, values.mean(axis=0), values.std(axis=0), np.asarray(state.residuals))
 
 

@@ -95,7 +95,8 @@ def _width(rows: list[Row]) -> list[Row]:
         _claim(
             "Maximal-update networks keep the structure at every width",
             "kept up to width 32768",
-            "std left / right " + ", ".join(f"{row['width']}: {row['ratio']:.2f}" for row in maximal),
+            "std left / right "
+            + ", ".join(f"{row['width']}: {row['ratio']:.2f}" for row in maximal),
             all(row["ratio_interval"][0] > 1.0 and row["rises"] for row in maximal),
         ),
     ]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from chary.errors import CharyError
 from chary.theory.mdp import Chain
 
 Matrix = Float[np.ndarray, "a b"]
@@ -99,10 +100,17 @@ def descend(
     count = len(data.x)
     eigenvalues, basis = np.linalg.eigh(kernels.ntk(data.x, data.x) / count)
     eigenvalues = np.maximum(eigenvalues, 0.0)  # rounding makes some of them negative
+    if learning_rate * eigenvalues[-1] >= 2.0:
+        raise CharyError(
+            f"--learning-rate {learning_rate:g} is too large: gradient descent with this kernel diverges "
+            f"from {2.0 / eigenvalues[-1]:.3g} on."
+        )
     left = (1.0 - learning_rate * eigenvalues) ** steps
     # (1 - left) / eigenvalue, whose limit at zero is learning_rate * steps.
     small = eigenvalues * learning_rate * steps < 1e-8
-    gained = np.where(small, learning_rate * steps, (1.0 - left) / np.where(small, 1.0, eigenvalues))
+    gained = np.where(
+        small, learning_rate * steps, (1.0 - left) / np.where(small, 1.0, eigenvalues)
+    )
     fit = (basis * gained) @ basis.T / count
     change = discount * kernels.ntk(data.next_x, data.x) - kernels.ntk(data.x, data.x)
     total = affine_power(np.eye(count) + fit @ change, fit, iterations)

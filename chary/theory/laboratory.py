@@ -12,11 +12,11 @@ from chary.machine import cores, cpu_name
 from chary.report.theory import draw_chain, draw_linear, draw_width
 from chary.runs import jsonable, write_whole
 from chary.settings import to_json
-from chary.theory import chain, linear, mdp, width
+from chary.theory import chain, linear, mdp, width, width_config
 from chary.theory.chain import ChainConfig
 from chary.theory.claims import claims
 from chary.theory.linear import LinearConfig
-from chary.theory.width import WidthConfig
+from chary.theory.width_config import WidthConfig
 
 
 class Outcome(NamedTuple):
@@ -61,7 +61,7 @@ def run_width(config: WidthConfig, out: Path) -> Outcome:
             "closed_form_error": result.closed_form_error,
             "ridge_spectral_radius": result.radius,
         }
-        outcome["rows"] = rows = width.rows(config, result)
+        outcome["rows"] = rows = width.rows(result)
         outcome["grid"] = mdp.GRID
         outcome["curves"] = {
             "infinite": result.finite_time._asdict(),
@@ -84,7 +84,7 @@ def run_all(preset: str, seed: int, out: Path) -> tuple[list[dict[str, Any]], Pa
     outcomes = {
         "linear": run_linear(LinearConfig(seed=seed), out),
         "chain": run_chain(ChainConfig(seed=seed, **chain.PRESETS[preset]), out),
-        "width": run_width(WidthConfig(seed=seed, **width.PRESETS[preset]), out),
+        "width": run_width(WidthConfig(seed=seed, **width_config.PRESETS[preset]), out),
     }
     found = claims(outcomes["linear"].facts, outcomes["chain"].rows, outcomes["width"].rows)
     seconds = time.monotonic() - began
@@ -108,7 +108,12 @@ def summary(
         "|---|---|---|---|",
     ]
     for claim in found:
-        cells = claim["claim"], claim["paper"], claim["measured"], "yes" if claim["agrees"] else "no"
+        cells = (
+            claim["claim"],
+            claim["paper"],
+            claim["measured"],
+            "yes" if claim["agrees"] else "no",
+        )
         lines.append(f"| {' | '.join(cells)} |")
     for name, outcome in outcomes.items():
         settings = outcome.differences

@@ -109,9 +109,7 @@ def similarity(data: Transitions) -> Float[Array, "transition transition"]:
     return jnp.linalg.solve(data.x @ data.x.T, data.x @ data.next_x.T).T
 
 
-def geometric_sum(
-    matrix: Float[Array, "n n"], exponent: int
-) -> Float[Array, "n n"]:
+def geometric_sum(matrix: Float[Array, "n n"], exponent: int) -> Float[Array, "n n"]:
     """1 + M + ... + M^t = (1 - M)^-1 (1 - M^(t + 1))."""
     one = jnp.eye(len(matrix))
     return jnp.linalg.solve(one - matrix, one - jnp.linalg.matrix_power(matrix, exponent + 1))
@@ -263,9 +261,7 @@ def summarise(config: LinearConfig, result: LinearResult) -> dict[str, Any]:
         """Of the sampled bonus, against its size; falls with the square root of the members."""
         if not kept.any():
             return None
-        return float(
-            np.sqrt(((sampled - exact)[kept] ** 2).mean() / (exact[kept] ** 2).mean())
-        )
+        return float(np.sqrt(((sampled - exact)[kept] ** 2).mean() / (exact[kept] ** 2).mean()))
 
     return {
         "runs": config.runs,

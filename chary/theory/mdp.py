@@ -1,5 +1,6 @@
-"""The continuous chain of Appendix F: a line with a gap in the data, and a policy that walks across it."""
+"""The continuous chain of Appendix F: a line with a gap in the data, and a policy that crosses it."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,15 +71,21 @@ def true_values(discount: float) -> Float[np.ndarray, " grid"]:
     return total + weight / (1.0 - discount)
 
 
+def finite(
+    values: Float[np.ndarray, "member grid"], name: str
+) -> Float[np.ndarray, "member grid"]:
+    """The same values; refuses those of networks that have diverged."""
+    if not np.isfinite(values).all():
+        raise CharyError(f"{name}: the networks diverged. Make --learning-rate smaller.")
+    return values
+
+
 def structure(std: Float[np.ndarray, " grid"]) -> dict[str, Any]:
     """Whether the spread has the form that the paper wants: wide where the policy still has to cross
     the gap, narrow beyond it, and rising from right to left in between."""
     left, right = std[GRID <= -GAP].mean(), std[GRID >= GAP].mean()
     edges = np.linspace(-GAP, GAP, 4)
-    thirds = [
-        std[(low <= GRID) & (high >= GRID)].mean()
-        for low, high in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    thirds = [std[(low <= GRID) & (high >= GRID)].mean() for low, high in pairwise(edges)]
     return {
         "left": float(left),
         "gap": [float(third) for third in thirds],

@@ -6,7 +6,6 @@ Both have the same tangent kernel when they begin.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,92 +15,13 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.progress import progress_bar
-from chary.settings import require, require_rate, to_json
+from chary.settings import to_json
 from chary.theory import kernels, mdp, resumable
-from chary.theory.kernels import Kernels
 from chary.theory.mdp import Chain
+from chary.theory.width_config import WidthConfig
 
 PARAMETERISATIONS = ("ntk", "maximal-update")
 BOOTSTRAPS = 2000
-WIDEST = 32768
-"""From this width on ensembles have `few` members."""
-
-
-@dataclass(frozen=True)
-class WidthConfig:
-    """Ensembles of growing width; the defaults are the paper's, but for the two scales, which it does
-    not give."""
-
-    widths: tuple[int, ...] = (32, 128, 512, 2048, 8192, 32768)
-    """Hidden units."""
-    members: int = 16
-    """N, members of an ensemble."""
-    few: int = 4
-    """Members where there are 32768 hidden units or more."""
-    weight_std: float = 1.5
-    """sigma_w, standard deviation of weights."""
-    bias_std: float = 0.5
-    """sigma_b, standard deviation of biases."""
-    discount: float = 0.99
-    """gamma."""
-    learning_rate: float = 1.0
-    """Of gradient descent on half the mean squared error."""
-    iterations: int = 500
-    """How often targets are computed anew."""
-    steps: int = 1000
-    """Steps of gradient descent in an iteration."""
-    ridge: float = 1e-3
-    """Added to the diagonal of Theta(X, X) in the form with complete fits."""
-    episodes: int = 40
-    """Logged episodes."""
-    length: int = 30
-    """Steps of a logged episode."""
-    seed: int = 0
-    """Seed of the data and of the networks."""
-    checkpoint_minutes: float = 5.0
-    """Time between savings of the state; the same command goes on from there."""
-
-    def __post_init__(self) -> None:
-        require(len(self.widths) > 0, "widths", "empty", "at least one number")
-        for width in self.widths:
-            require(width >= 1, "widths", width, "at least 1")
-        require(len(set(self.widths)) == len(self.widths), "widths", self.widths, "different ones")
-        require(self.members >= 2, "members", self.members, "at least 2")
-        require(self.few >= 2, "few", self.few, "at least 2")
-        for name in ("iterations", "steps", "episodes", "length"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        require_rate("weight-std", self.weight_std)
-        require_rate("learning-rate", self.learning_rate)
-        require_rate("ridge", self.ridge)
-        require(0 <= self.bias_std < np.inf, "bias-std", self.bias_std, "at least 0 and finite")
-        require(0 <= self.discount < 1, "discount", self.discount, "at least 0 and below 1")
-        require(0 <= self.seed < 2**31, "seed", self.seed, "between 0 and 2147483647")
-        require(
-            self.checkpoint_minutes >= 0, "checkpoint-minutes", self.checkpoint_minutes, "at least 0"
-        )
-
-    def members_at(self, width: int) -> int:
-        """The widest ensembles are smaller, as in the paper."""
-        return self.few if width >= WIDEST else self.members
-
-    def kernels(self) -> Kernels:
-        """Of the infinitely wide network."""
-        return Kernels(self.weight_std, self.bias_std)
-
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    # More members for the intervals; less of everything that costs time. The discount is such that
-    # values have arrived after as many iterations.
-    "quick": {
-        "widths": (32, 128, 512, 2048),
-        "members": 64,
-        "discount": 0.8,
-        "iterations": 20,
-        "steps": 100,
-        "episodes": 6,
-    },
-}
 
 
 # ---- networks --------------------------------------------------------------------------------------
@@ -133,7 +53,9 @@ def predict(
     scale = 1.0 if parameterisation == "ntk" else width**0.5
     inputs = x @ network.weight * (config.weight_std / x.shape[1] ** 0.5)
     hidden = jax.lax.erf(scale * (inputs + config.bias_std * network.bias))
-    return hidden @ network.output * (config.weight_std / width**0.5) + config.bias_std * network.shift
+    return (
+        hidden @ network.output * (config.weight_std / width**0.5) + config.bias_std * network.shift
+    )
 
 
 # ---- fitted Q evaluation ---------------------------------------------------------------------------
@@ -215,7 +137,7 @@ def run_width(config: WidthConfig, folder: Path) -> WidthResult:
             end = _train(config, parameterisation, width, data, begin, folder)
             at = _evaluator(config, parameterisation)
             case = parameterisation, width
-            values[case] = at(end, points)
+            values[case] = mdp.finite(at(end, points), f"{parameterisation}, width {width}")
             beginning = at(begin, points), at(begin, data.x), at(begin, data.next_x)
             predicted[case] = descent.apply(data, *beginning)
     return WidthResult(
@@ -287,7 +209,7 @@ def bootstrap(
     return statistic(members), float(low), float(high)
 
 
-def rows(config: WidthConfig, result: WidthResult) -> list[dict[str, Any]]:
+def rows(result: WidthResult) -> list[dict[str, Any]]:
     """A row a network: the form of its spread, and its distance from the infinitely wide one.
 
     `error` is that of each member against what the infinitely wide network makes of the same initial
@@ -303,7 +225,8 @@ def rows(config: WidthConfig, result: WidthResult) -> list[dict[str, Any]]:
             lambda rows: float(np.sqrt((rows**2).mean())) / size, difference
         )
         std_error = bootstrap(
-            lambda rows: float(np.sqrt(((rows.std(axis=0) - infinite.std) ** 2).mean())) / size, values
+            lambda rows: float(np.sqrt(((rows.std(axis=0) - infinite.std) ** 2).mean())) / size,
+            values,
         )
         ratio = bootstrap(lambda rows: mdp.structure(rows.std(axis=0))["ratio"] or np.nan, values)
         table.append(
