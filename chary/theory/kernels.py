@@ -102,8 +102,8 @@ def descend(
     eigenvalues = np.maximum(eigenvalues, 0.0)  # rounding makes some of them negative
     if learning_rate * eigenvalues[-1] >= 2.0:
         raise CharyError(
-            f"--learning-rate {learning_rate:g} is too large: gradient descent with this kernel diverges "
-            f"from {2.0 / eigenvalues[-1]:.3g} on."
+            f"--learning-rate {learning_rate:g} is too large: with this kernel gradient descent "
+            f"diverges from {2.0 / eigenvalues[-1]:.3g} on."
         )
     left = (1.0 - learning_rate * eigenvalues) ** steps
     # (1 - left) / eigenvalue, whose limit at zero is learning_rate * steps.

@@ -71,9 +71,7 @@ def true_values(discount: float) -> Float[np.ndarray, " grid"]:
     return total + weight / (1.0 - discount)
 
 
-def finite(
-    values: Float[np.ndarray, "member grid"], name: str
-) -> Float[np.ndarray, "member grid"]:
+def finite(values: Float[np.ndarray, "member grid"], name: str) -> Float[np.ndarray, "member grid"]:
     """The same values; refuses those of networks that have diverged."""
     if not np.isfinite(values).all():
         raise CharyError(f"{name}: the networks diverged. Make --learning-rate smaller.")

@@ -41,7 +41,8 @@ def test_an_iteration_moves_every_network_towards_its_rules_target(name: str) ->
 
     def values(state: chain.ChainState, inputs: np.ndarray) -> np.ndarray:
         first, last = (
-            {k: np.asarray(getattr(layer, k)) for k in ("weight", "bias")} for layer in state.networks
+            {k: np.asarray(getattr(layer, k)) for k in ("weight", "bias")}
+            for layer in state.networks
         )
         hidden = np.tanh(inputs @ first["weight"] + first["bias"][:, None])
         return (hidden @ last["weight"] + last["bias"][:, None])[..., 0]
@@ -55,7 +56,9 @@ def test_an_iteration_moves_every_network_towards_its_rules_target(name: str) ->
         "shared-min": next_values.min(axis=0)[None],
     }[name]
     targets = rewards + config.discount * backed_up
-    distance = [np.sqrt(((values(state, x) - targets) ** 2).mean(axis=1)) for state in (before, after)]
+    distance = [
+        np.sqrt(((values(state, x) - targets) ** 2).mean(axis=1)) for state in (before, after)
+    ]
     assert len(distance[0]) == 3 * rule.heads
     assert (distance[1] < 0.5 * distance[0]).all()
     assert int(after.count) == 1 and float(after.residuals[0]) > 0

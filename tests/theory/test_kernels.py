@@ -91,9 +91,7 @@ def test_complete_fits_are_the_theorem(data: Chain) -> None:
     powers = [np.linalg.matrix_power(discount * c, k) for k in range(exponent + 2)]
     once = at_next + c @ data.rewards - c @ at_x
     expected = sum(powers[:-1], np.zeros_like(c)) @ once + powers[-1] @ at_next
-    np.testing.assert_allclose(
-        evaluation.apply(data, at_next, at_x, at_next), expected, atol=1e-6
-    )
+    np.testing.assert_allclose(evaluation.apply(data, at_next, at_x, at_next), expected, atol=1e-6)
 
 
 def test_moments_are_those_of_sampled_members(data: Chain) -> None:
@@ -118,7 +116,9 @@ def test_the_affine_power_is_a_loop(exponent: int) -> None:
     expected = np.zeros((4, 4))
     for _ in range(exponent):
         expected = matrix @ expected + constant
-    np.testing.assert_allclose(kernels.affine_power(matrix, constant, exponent), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        kernels.affine_power(matrix, constant, exponent), expected, atol=1e-9
+    )
 
 
 def test_a_rate_that_diverges_is_refused(data: Chain) -> None:

@@ -51,7 +51,13 @@ FACTS = {
 WIDTHS: list[dict[str, Any]] = [
     {"network": "ntk", "width": 32, "error": 0.4, "ratio": 4.0, "left": 1.0},
     {"network": "ntk", "width": 128, "error": 0.2, "ratio": 3.0, "left": 1.0},
-    {"network": "maximal-update", "width": 32, "ratio": 5.0, "ratio_interval": [2, 8], "rises": True},
+    {
+        "network": "maximal-update",
+        "width": 32,
+        "ratio": 5.0,
+        "ratio_interval": [2, 8],
+        "rises": True,
+    },
     {"network": "infinite", "ratio": 1.2, "left": 0.1},
 ]
 
@@ -64,7 +70,12 @@ def rules(ratio: float, *, rises: bool, gap: float) -> list[dict[str, Any]]:
 def test_claims_agree_only_where_the_numbers_do() -> None:
     good = claims(FACTS, rules(4.0, rises=True, gap=0.5), WIDTHS)
     assert all(claim["agrees"] for claim in good)
-    facts = {**FACTS, "shared_optimistic": 300, "independent_optimistic": 1, "formula_error_shared": 1}
+    facts = {
+        **FACTS,
+        "shared_optimistic": 300,
+        "independent_optimistic": 1,
+        "formula_error_shared": 1,
+    }
     reverse = [
         {**WIDTHS[0], "error": 0.1, "ratio": 1.0},
         WIDTHS[1],
