@@ -16,7 +16,7 @@ REWARDED = 0.75
 """Steps that end in [REWARDED, 1] are rewarded with 1."""
 REACH = 0.3
 """Logged actions are uniform in [-REACH, REACH]."""
-GRID = np.linspace(-1.0, 1.0, 201)
+GRID = np.linspace(-1.0, 1.0, 201).round(2)
 """States at which values are looked at, together with the policy's action."""
 
 

