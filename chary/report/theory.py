@@ -223,8 +223,8 @@ def _finish(figure: "Figure", destination: Path, caption: str) -> None:
     """Small numbers, no boxes, and the caption below."""
     for axis in figure.axes:
         axis.tick_params(labelsize=8)
-        axis.xaxis.label.set_size(9)
-        axis.yaxis.label.set_size(9)
+        axis.xaxis.label.set_fontsize(9)
+        axis.yaxis.label.set_fontsize(9)
         axis.spines[["top", "right"]].set_visible(False)
     letters = int(figure.get_figwidth() * 15.5)
     figure.supxlabel(textwrap.fill(caption, letters), fontsize=8.5, color=EDGE, x=0.01, ha="left")

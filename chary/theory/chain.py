@@ -133,7 +133,8 @@ class ChainState(NamedTuple):
 
     networks: Network
     optimiser: PyTree
-    count: Int[Array, ""]
+    done: Int[Array, ""]
+    """Iterations so far."""
     residuals: Float[Array, " iteration"]
     """Root mean square of Q(s, a) - y after each iteration, y with the networks as they are then."""
 
@@ -186,8 +187,8 @@ def make_iteration(
         # One network after the other: its activations then stay in the processor's cache.
         networks, optimiser = jax.lax.map(fit, jobs)
         errors = jax.vmap(predict, in_axes=(0, None))(networks, x) - targets(networks)
-        residuals = state.residuals.at[state.count].set(jnp.sqrt((errors**2).mean()))
-        return ChainState(networks, optimiser, state.count + 1, residuals)
+        residuals = state.residuals.at[state.done].set(jnp.sqrt((errors**2).mean()))
+        return ChainState(networks, optimiser, state.done + 1, residuals)
 
     return iteration
 

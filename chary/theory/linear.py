@@ -216,13 +216,14 @@ def simulate(config: LinearConfig) -> LinearResult:
             jax.device_get(run(keys[start : start + TOGETHER]))
             for start in range(0, config.runs, TOGETHER)
         ]
-    return LinearResult(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return LinearResult(**columns)
 
 
-def _one_run(config: LinearConfig) -> Callable[[PRNGKeyArray], LinearResult]:
+def _one_run(config: LinearConfig) -> Callable[[PRNGKeyArray], dict[str, Array]]:
     iterations = config.exponent + 1
 
-    def run(key: PRNGKeyArray) -> Any:
+    def run(key: PRNGKeyArray) -> dict[str, Array]:
         data_key, member_key = jax.random.split(key)
         data = draw_transitions(config, key=data_key)
         bounds = theorem(data, config.discount, config.exponent)
@@ -234,15 +235,15 @@ def _one_run(config: LinearConfig) -> Callable[[PRNGKeyArray], LinearResult]:
             return bonus(members, bounds.value)
 
         exact = exact_members(inputs)
-        return LinearResult(
-            contraction=bounds.contraction,
-            shared=-bounds.shared,
-            independent=-bounds.independent,
-            sampled_shared=ensemble(sampled, True),
-            sampled_independent=ensemble(sampled, False),
-            error_shared=jnp.abs(ensemble(exact, True) + bounds.shared).max(),
-            error_independent=jnp.abs(ensemble(exact, False) + bounds.independent).max(),
-        )
+        return {
+            "contraction": bounds.contraction,
+            "shared": -bounds.shared,
+            "independent": -bounds.independent,
+            "sampled_shared": ensemble(sampled, True),
+            "sampled_independent": ensemble(sampled, False),
+            "error_shared": jnp.abs(ensemble(exact, True) + bounds.shared).max(),
+            "error_independent": jnp.abs(ensemble(exact, False) + bounds.independent).max(),
+        }
 
     return run
 

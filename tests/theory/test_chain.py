@@ -61,7 +61,7 @@ def test_an_iteration_moves_every_network_towards_its_rules_target(name: str) ->
     ]
     assert len(distance[0]) == 3 * rule.heads
     assert (distance[1] < 0.5 * distance[0]).all()
-    assert int(after.count) == 1 and float(after.residuals[0]) > 0
+    assert int(after.done) == 1 and float(after.residuals[0]) > 0
 
 
 def test_independent_members_do_not_feel_each_other() -> None:
@@ -81,7 +81,7 @@ def test_independent_members_do_not_feel_each_other() -> None:
 def test_independent_targets_spread_where_the_gap_must_be_crossed(tmp_path: Path) -> None:
     _, curves = chain.run_chain(SMALL, tmp_path)
     independent, shared = chain.rows(SMALL, curves)
-    assert independent["ratio"] >= 3.0 and independent["rises"]
+    assert independent["ratio"] >= 2.0 and independent["rises"]
     assert independent["residual"] < 0.3 and shared["residual"] < 0.3
     assert independent["bound_gap"] == 0.0 and shared["bound_gap"] > 0.0
     assert abs(curves[0].mean[-1] - 10.0) < 1.0  # 1 / (1 - 0.9)
