@@ -69,7 +69,7 @@ def _largest_bonuses(axis: "Axes", result: "LinearResult") -> None:
     axis.set_title("The largest bonus of each run", fontsize=10)
     axis.set_xlabel("bound minus value, largest over $(s', \\pi(s'))$")
     axis.set_ylabel("runs")
-    axis.legend(fontsize=8, frameon=False, loc="upper left")
+    axis.legend(fontsize=8, frameon=False, loc="upper right")
 
 
 def _one_run(axis: "Axes", result: "LinearResult") -> None:

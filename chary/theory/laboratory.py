@@ -48,7 +48,7 @@ def run_chain(config: ChainConfig, out: Path) -> Outcome:
             c.rule: {"mean": c.mean, "std": c.std, "residuals": c.residuals} for c in curves
         }
         true = mdp.true_values(config.discount)
-        settings = f"{len(data.rewards)} transitions; {_caption(config, without=('rules',))}"
+        settings = f"{len(data.rewards)} transitions. {_caption(config, without=('rules',))}"
         draw_chain(curves, true, out / "chain.png", settings=settings)
     return _outcome(out, "chain", outcome, config)
 
@@ -163,4 +163,5 @@ def _outcome(out: Path, name: str, outcome: dict[str, Any], config: Any) -> Outc
 def _caption(config: Any, *, without: tuple[str, ...]) -> str:
     """Settings in the words of their options."""
     pairs = {k: v for k, v in to_json(config).items() if k not in (*without, "checkpoint_minutes")}
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in pairs.items()) + "."
+    text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in pairs.items())
+    return f"{text.capitalize()}."
