@@ -28,6 +28,23 @@ def mean_and_std(
     return values.mean(axis=0), std
 
 
+def smallest(values: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
+    """The minimum along an axis, with a gradient that is always finite.
+
+    `min` finds out by `==` which number to hand its gradient to. A compiler may compute that number
+    twice with different rounding; then nothing is equal and the gradient is 0 / 0. Comparing the
+    numbers among themselves, half with half, needs no such luck.
+    """
+    values = jnp.moveaxis(values, axis, 0)
+    while len(values) > 1:
+        half = len(values) // 2
+        left, right, odd = values[:half], values[half : 2 * half], values[2 * half :]
+        values = jnp.where(left <= right, left, right)
+        if len(odd):
+            values = jnp.concatenate([values, odd])
+    return values[0]
+
+
 # ---- objectives of the policy ----------------------------------------------------------------------
 
 
@@ -48,7 +65,7 @@ def mean(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " bat
 def minimum(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " batch"]:
     """min_i Q_i of each sample, whatever beta is."""
     del beta
-    return values.min(axis=0)
+    return smallest(values, axis=0)
 
 
 # ---- backups ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from chary.targets import (
     independent_double,
     lower_confidence_bound,
     mean_and_std,
+    smallest,
 )
 
 
@@ -39,6 +40,16 @@ def test_the_gradient_of_the_std_is_that_of_plain_numpy() -> None:
     gradient = jax.grad(lambda v: mean_and_std(v)[1].sum())(jnp.asarray(values, jnp.float32))
     by_hand = (values - values.mean(0)) / (len(values) * values.std(0))
     np.testing.assert_allclose(gradient, by_hand, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_the_smallest_and_its_gradient_are_those_of_plain_numpy(size: int) -> None:
+    values = np.random.default_rng(size).standard_normal((3, size, 4)).astype(np.float32)
+    assert np.array_equal(smallest(jnp.asarray(values), 1), values.min(axis=1))
+    gradient = jax.grad(lambda v: smallest(v, 1).sum())(jnp.asarray(values))
+    assert np.array_equal(gradient, values == values.min(axis=1, keepdims=True))
+    tied = jax.grad(lambda v: smallest(v, 0).sum())(jnp.ones((size, 4)))
+    assert np.array_equal(tied.sum(axis=0), np.ones(4))
 
 
 def test_independent_targets_are_each_members_own() -> None:

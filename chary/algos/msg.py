@@ -29,7 +29,7 @@ from chary.ensembles import make_ensemble
 from chary.errors import CharyError
 from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
-from chary.targets import TARGETS, mean_and_std
+from chary.targets import TARGETS, mean_and_std, smallest
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
 
 
@@ -177,7 +177,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
                 key=key,
             )
             heads, policy_heads = noise.in_order(both[..., :size]), noise.in_order(both[..., size:])
-            gap = (policy_heads.min(axis=1) - heads.min(axis=1)).mean(axis=-1)
+            gap = (smallest(policy_heads, axis=1) - smallest(heads, axis=1)).mean(axis=-1)
         else:
             actions = noise.arranged(batch.actions)
             heads = noise.in_order(ensemble.heads(critics, observations, actions, key=key))

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.errors import unknown_name
+from chary.targets import smallest
 from chary.types import PyTree
 
 
@@ -42,7 +43,7 @@ class Ensemble(NamedTuple):
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "member batch"]:
         """What each member says: the minimum over its heads."""
-        return self.heads(params, observations, actions, key=key).min(axis=1)
+        return smallest(self.heads(params, observations, actions, key=key), axis=1)
 
 
 class EnsembleShape(NamedTuple):
