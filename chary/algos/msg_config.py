@@ -51,6 +51,9 @@ class MSGConfig:
     """Share of hidden units that each member of a dropout ensemble does without."""
     batch_size: int = 256
     """Transitions in a batch."""
+    chunk: int | None = None
+    """Members that are updated at a time, a divisor of their number: matters for speed only. By default
+    as many as are fastest on this machine, for kinds whose members are separate networks."""
     discount: float = 0.99
     """Discount factor gamma."""
     critic_learning_rate: float = 3e-4
@@ -87,7 +90,17 @@ class MSGConfig:
         require(self.beta <= 0.0, "beta", self.beta, "at most 0 (it is pessimism)")
         if self.target_beta is not None:
             require(self.target_beta <= 0.0, "target-beta", self.target_beta, "at most 0")
-        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
+        # Slopes are divided by alpha: it must not vanish among the smallest numbers.
+        require(
+            self.alpha == 0.0 or self.alpha >= 1e-12, "alpha", self.alpha, "0, or at least 1e-12"
+        )
+        if self.chunk is not None:
+            require(
+                self.chunk >= 1 and self.members % self.chunk == 0,
+                "chunk",
+                self.chunk,
+                f"a divisor of the number of members ({self.members})",
+            )
         require_layers(self.hidden, self.batch_size)
         require_backup(self.discount, self.tau)
         require(

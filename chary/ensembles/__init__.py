@@ -34,6 +34,8 @@ class Ensemble(NamedTuple):
     arrange: Callable[[int, PRNGKeyArray], Int[Array, "member batch"]] | None = None
     """`arrange(batch, key)`: the order in which each member sees the rows of a batch in training;
     None for the batch's own."""
+    in_windows: bool = False
+    """Whether parameters have a first axis of members, and `heads` takes any window of it."""
 
     def values(
         self,
