@@ -557,7 +557,7 @@ def test_windows_of_members_learn_what_all_learn_at_once(
 
 
 def test_a_chunk_must_divide_the_members() -> None:
-    with pytest.raises(CharyError, match="--chunk is 3, but must be a divisor .* .4."):
+    with pytest.raises(CharyError, match="--chunk is 3, but must be a divisor"):
         MSGConfig(members=4, chunk=3)
     with pytest.raises(CharyError, match="--alpha is 1e-20, but must be 0, or at least 1e-12"):
         MSGConfig(alpha=1e-20)
