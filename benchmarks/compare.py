@@ -163,9 +163,9 @@ def write(rows: list[dict[str, Any]], out: Path) -> None:
         "",
         "    make bench",
         "",
-        f"{OBSERVATION} observations, {ACTION} actions, batches of {BATCH}; medians over rounds. Machine: "
-        f"{cpu_name()}, {cores()} cores; jax {versions()['jax']}; best matrix rate {best:.0f} GFLOP/s. "
-        "d3rlpy's SAC has no regulariser, whatever alpha says.",
+        f"{OBSERVATION} observations, {ACTION} actions, batches of {BATCH}; medians over rounds. "
+        f"Machine: {cpu_name()}, {cores()} cores; jax {versions()['jax']}; best matrix rate "
+        f"{best:.0f} GFLOP/s. d3rlpy's SAC has no regulariser, whatever alpha says.",
         "",
         HEAD,
         *map(_line, rows),

@@ -1,7 +1,7 @@
 """MSG written the plain way, to measure ours against: the same algorithm, the same random numbers.
 
-Every member's loss is one function of its own network, mapped over members by one `jax.vmap`; critics and
-policy take separate gradients, and Optax does the rest. Nothing is fused by hand, chunked or shared.
+Every member's loss is one function of its own network, mapped over members by one `jax.vmap`; critics
+and policy take separate gradients, and Optax does the rest. Nothing is fused by hand, chunked or shared.
 It is what one writes from the paper's algorithm box in an afternoon, and JAX makes even that fast.
 """
 
