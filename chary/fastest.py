@@ -1,7 +1,7 @@
 """How many members at a time are fastest on this machine: measured once, and remembered.
 
-The answer changes speed and memory only. It is written into a run's config, because it may change the last
-bits: a run that goes on elsewhere keeps it.
+The answer changes speed and memory only. It is written into a run's config, because it may change the
+last bits: a run that goes on elsewhere keeps it.
 """
 
 import json
