@@ -18,7 +18,7 @@ import numpy as np
 OBSERVATION, ACTION, BATCH = 29, 8, 256
 
 
-def ours_or_plain(case: dict[str, Any]) -> Callable[[int], None]:
+def ours_or_plain(case: dict[str, Any]) -> Callable[[int], Any]:
     """Steps of the package's MSG, or of the plain one, in the package's own loop."""
     from plain import make_plain
 
@@ -38,10 +38,10 @@ def ours_or_plain(case: dict[str, Any]) -> Callable[[int], None]:
     make = make_plain if case["kind"] == "plain" else make_msg
     algorithm = make(config, OBSERVATION, ACTION)
     advance = timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
-    return lambda steps: advance(steps) and None
+    return advance
 
 
-def d3rlpy(case: dict[str, Any]) -> Callable[[int], None]:
+def d3rlpy(case: dict[str, Any]) -> Callable[[int], Any]:
     """Updates of d3rlpy's SAC with as many critics, batches drawn from its own buffer."""
     import d3rlpy  # pyright: ignore[reportMissingImports]
     import structlog  # pyright: ignore[reportMissingImports]
