@@ -190,7 +190,7 @@ def write(rows: list[dict[str, Any]], out: Path) -> None:
         axis.set_title("with H (d3rlpy: without)" if alpha else "without H", fontsize=10)
         members = sorted({r["members"] for r in chosen})
         axis.set_xticks(members, [str(n) for n in members], minor=False)
-        axis.xaxis.set_minor_locator(plt.NullLocator())
+        axis.minorticks_off()
         axis.grid(linewidth=0.4, alpha=0.6)
     axes[0].set_ylabel("milliseconds an update")
     axes[0].legend(frameon=False)

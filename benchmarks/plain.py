@@ -88,14 +88,17 @@ def make_plain(config: MSGConfig, observation_size: int, action_size: int) -> Al
         )
 
         slope = jax.grad(temperature_loss)(state.log_temperature, entropy, state)
-        step, temperature_optimiser = adam.update(slope, state.temperature_optimiser)
+        direction, temperature_optimiser = adam.update(slope, state.temperature_optimiser)
+        log_temperature = jax.tree.map(
+            lambda p, d: p - hyper.temperature_learning_rate * d, state.log_temperature, direction
+        )
         return state._replace(
             step=state.step + 1,
             policy=policy,
             policy_optimiser=policy_optimiser,
             critics=OnlineAndTarget(critics, averages),
             critic_optimiser=critic_optimiser,
-            log_temperature=state.log_temperature - hyper.temperature_learning_rate * step,
+            log_temperature=log_temperature,
             temperature_optimiser=temperature_optimiser,
         ), {"critic/loss": losses.mean()}
 

@@ -37,8 +37,7 @@ def ours_or_plain(case: dict[str, Any]) -> Callable[[int], Any]:
     )
     make = make_plain if case["kind"] == "plain" else make_msg
     algorithm = make(config, OBSERVATION, ACTION)
-    advance = timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
-    return advance
+    return timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
 
 
 def d3rlpy(case: dict[str, Any]) -> Callable[[int], Any]:
