@@ -46,10 +46,16 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+class Hyper(NamedTuple):
+    """Continuous settings, kept as arrays so that one compiled program serves every value."""
+
+    learning_rate: Float[Array, ""]
+
+
 class BCState(NamedTuple):
     policy: Policy
     optimiser: PyTree
-    learning_rate: Float[Array, ""]
+    hyper: Hyper
 
 
 def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algorithm[BCState]:
@@ -57,7 +63,7 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
 
     def init(key: PRNGKeyArray) -> BCState:
         policy = Policy.init(observation_size, action_size, config.hidden, key=key)
-        return BCState(policy, adam_init(policy), jnp.float32(config.learning_rate))
+        return BCState(policy, adam_init(policy), Hyper(jnp.float32(config.learning_rate)))
 
     def likelihood(policy: Policy, batch: Batch) -> Float[Array, ""]:
         return policy(batch.observations).log_prob(batch.actions).mean()
@@ -70,8 +76,9 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
     def update(state: BCState, batch: Batch, key: PRNGKeyArray) -> tuple[BCState, Metrics]:
         del key  # the loss is deterministic
         gradient, metrics = jax.grad(policy_loss, has_aux=True)(state.policy, batch)
-        policy, optimiser = adam_step(state.policy, gradient, state.optimiser, state.learning_rate)
-        return BCState(policy, optimiser, state.learning_rate), metrics
+        learning_rate = state.hyper.learning_rate
+        policy, optimiser = adam_step(state.policy, gradient, state.optimiser, learning_rate)
+        return BCState(policy, optimiser, state.hyper), metrics
 
     def act(
         state: BCState,

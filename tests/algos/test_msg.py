@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from chary.algos import msg
-from chary.algos.bc import BCConfig, BCState, make_bc
+from chary.algos.bc import BCConfig, make_bc
 from chary.algos.msg import MSGState, Noise, draw_noise, make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.errors import CharyError
@@ -381,7 +381,8 @@ def test_warming_up_is_behavioural_cloning_while_the_critics_learn_as_usual() ->
     assert bits(warmed.critics) == bits(usual.critics)
     assert bits(warmed.log_temperature) == bits(state.log_temperature)
     cloning = make_bc(BCConfig(hidden=(4, 4), learning_rate=3e-4), OBSERVATION, ACTION)
-    start = BCState(state.policy, adam_init(state.policy), jnp.float32(3e-4))
+    fresh = cloning.init(jax.random.key(0))
+    start = fresh._replace(policy=state.policy, optimiser=adam_init(state.policy))
     cloned, _ = cloning.update(start, make_batch(), jax.random.key(3))
     for a, b in zip(doubles(warmed.policy), doubles(cloned.policy), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
