@@ -18,6 +18,7 @@ from typing import Any
 
 from worker import ACTION, BATCH, OBSERVATION
 
+from chary.bench import timing
 from chary.bench.timing import LARGE, SMALL
 from chary.errors import CharyError
 from chary.machine import cores, cpu_name, versions
@@ -79,6 +80,11 @@ def flops(members: int, hidden: list[int], alpha: float) -> float:
 
 def compare(case: dict[str, Any], pythons: dict[str, str], options: Any) -> dict[str, Any]:
     """A row: every kind's updates a second, and ours over theirs."""
+    hidden, alpha = tuple(case["hidden"]), case["alpha"]
+    chunk = case["chunk"] or timing.alone(
+        timing.chunk_of, timing.Case(case["members"], hidden, alpha, samples="shared")
+    )
+    case = {**case, "chunk": chunk}
     workers = {
         OURS: Worker(sys.executable, {**case, "kind": OURS, "samples": "shared"}),
         PLAIN: Worker(sys.executable, {**case, "kind": PLAIN, "samples": "own"}),
@@ -138,7 +144,7 @@ def _line(row: dict[str, Any]) -> str:
         str(row["members"]),
         "x".join(map(str, row["hidden"])),
         f"{row['alpha']:g}",
-        str(row["chunk"] or row["members"]),
+        str(row["chunk"]),
         f"{speeds[OURS]:.1f}",
         f"{speeds[PLAIN]:.1f}",
         f"{ratios[PLAIN]:.2f}",

@@ -31,7 +31,7 @@ def ours_or_plain(case: dict[str, Any]) -> Callable[[int], Any]:
         hidden=tuple(case["hidden"]),
         alpha=case["alpha"],
         regulariser_samples=case["samples"],
-        chunk=case.get("chunk"),
+        chunk=case["chunk"],
         warmup_steps=0,
         batch_size=BATCH,
     )

@@ -6,7 +6,6 @@ last bits: a run that goes on elsewhere keeps it.
 
 import json
 import os
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,8 @@ from chary.algos.msg import make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.chunk import compile_chunk, initial_carry
 from chary.ensembles import make_ensemble
-from chary.machine import cores, cpu_name, versions
+from chary.machine import cache_folder, cores, cpu_name, versions
+from chary.progress import say
 from chary.types import Batch
 
 FITS_IN_CACHE = 32 * 2**20
@@ -29,10 +29,8 @@ MOST = 8
 WINDOW_SECONDS = 0.5
 
 
-def fastest_chunk(
-    config: MSGConfig, observation_size: int, action_size: int, remembered: Path
-) -> int:
-    """Members to update at a time; the file `remembered` holds what was measured before."""
+def fastest_chunk(config: MSGConfig, observation_size: int, action_size: int) -> int:
+    """Members to update at a time."""
     shape = config.shape(observation_size, action_size)
     if (
         jax.default_backend() != "cpu"
@@ -41,9 +39,10 @@ def fastest_chunk(
     ):
         return config.members
     divisors = [n for n in range(1, MOST + 1) if config.members % n == 0]
+    remembered = cache_folder() / "chunks.json"
     known, name = _read(remembered), _name(config, observation_size, action_size)
     if known.get(name) not in (*divisors, config.members):
-        print("measuring how many members at a time are fastest here (once)", file=sys.stderr)
+        say("measuring how many members at a time are fastest on this machine (once)")
         speeds = {
             chunk: _seconds(replace(config, chunk=chunk), observation_size, action_size)
             for chunk in sorted({*divisors, config.members})

@@ -156,10 +156,17 @@ def _differences(there: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     differences: list[str] = []
     for part in ("settings", "run", "dataset"):
         mine, theirs = wanted[part], there.get(part, {})
-        # A folder may be called by another name: runs/a, or its whole path.
-        changed = [key for key in mine if mine[key] != theirs.get(key) and key != "run"]
+        changed = [
+            key for key in mine if mine[key] != theirs.get(key) and not _open(key, mine[key])
+        ]
         differences += [f"{key} is {theirs.get(key)} there, not {mine[key]}" for key in changed]
     return differences
+
+
+def _open(key: str, value: Any) -> bool:
+    """Whether a setting may be another: a folder has many names (runs/a, or its whole path), and members
+    at a time are for the machine to choose where the user does not."""
+    return key == "run" or (key == "chunk" and value is None)
 
 
 def there(folder: RunFolder) -> str:

@@ -88,6 +88,7 @@ def start(
     run, dataset = training.complete(algorithm, run, dataset)
     assert run.run is not None
     home = home or run.run.with_name(run.run.name.removesuffix(f"-{run.seed}"))
+    config = training.settle(config, run, dataset)
     specs = vary(algorithm, config, replace(run, run=home), dataset, seeds, varied)
     training.check(*specs[0])
     with group.all_claimed([spec.folder for spec in specs]):

@@ -92,6 +92,7 @@ def start(
     run, dataset = complete(algorithm, run, dataset)
     assert run.run is not None
     check(config, run)
+    config = settle(config, run, dataset)
     plan = make_plan(algorithm, [Spec(config, run)], dataset)
     with claimed(run.run):
         folder = same_run(algorithm, config, run, dataset)
@@ -115,6 +116,20 @@ def check(config: Any, run: RunConfig) -> None:
         )
     if run.tensorboard:
         require_tensorboard()
+
+
+def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
+    """Settings with what is measured on this machine; a run that is there already keeps its own."""
+    if getattr(config, "chunk", 0) is not None:
+        return config
+    assert run.run is not None
+    if RunFolder.exists(run.run):
+        chunk = RunFolder.open(run.run).config.get("settings", {}).get("chunk")
+    else:
+        from chary.fastest import fastest_chunk
+
+        chunk = fastest_chunk(config, dataset.observation_size, dataset.action_size)
+    return replace(config, chunk=chunk)
 
 
 def complete(
