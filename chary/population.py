@@ -31,6 +31,9 @@ from chary.settings import RunConfig, refuse_repeats
 
 SHARE_OF_MEMORY = 0.8
 """What runs side by side may take of the memory that is free."""
+CPU_BYTES = 256e6
+"""What they may take on a CPU: large networks keep it busy by themselves, and more of them at once only
+push each other out of its caches."""
 
 
 def train_population(
@@ -187,15 +190,18 @@ def grouped(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> list[lis
     for spec in specs:
         programs.setdefault(texts[spec.config], []).append(spec)
     each = max(cost_of(update).memory for update in updates.values())
-    free = available_memory() - (0 if dataset.is_mapped else dataset.size * 4 * (2 * sum(sizes)))
-    at_once = max(1, int(SHARE_OF_MEMORY * free / each))
+    data = 0 if dataset.is_mapped else 4 * dataset.size * 2 * (sum(sizes) + 1)
+    room = SHARE_OF_MEMORY * (available_memory() - data)
+    if jax.default_backend() == "cpu":
+        room = min(room, CPU_BYTES)
+    at_once = max(1, int(room / each))
     groups = [part for runs in programs.values() for part in split_evenly(runs, at_once)]
     if len(groups) > 1:
-        why = "what differs in structure"
-        if len(groups) > len(programs):
-            why += f", and more than {at_once} at once ({each / 1e9:.2g} GB each),"
         counts = " + ".join(str(len(runs)) for runs in groups)
-        say(f"{len(specs)} runs, {counts} side by side: {why} is trained one group after the other")
+        reasons = [f"{len(programs)} different programs"] if len(programs) > 1 else []
+        if len(groups) > len(programs):
+            reasons += [f"at {each / 1e6:.3g} MB a run no more than {at_once} fit well"]
+        say(f"{len(specs)} runs, one group after the other: {counts} ({'; '.join(reasons)})")
     return groups
 
 

@@ -1,7 +1,6 @@
 """What a run asks for, counted and timed."""
 
 import sys
-from typing import Any
 
 import pytest
 
@@ -23,13 +22,15 @@ def test_arithmetic_is_counted_in_the_program() -> None:
     cost = cost_of(trace_update(algorithm, BATCH, OBSERVATION, ACTION))
     assert cost.flops == 3 * sum(forward) - forward[0]
     parameters = sum((a + 1) * b for a, b in layers)
-    assert 4 * 3 * parameters < cost.memory < 4 * 40 * (parameters + BATCH * 24)
+    # Parameters and two moments, before and after; values and gradients of every layer.
+    assert 4 * 6 * parameters < cost.memory < 4 * (8 * parameters + 4 * BATCH * (3 + 8 + 4 + 4))
 
 
-class Terminal:
+class Terminal(TrainingDisplay):
     """A person who answers, and what was said to them."""
 
     def __init__(self, answer: bool):
+        super().__init__(1, 0, ["run"])
         self.answer, self.heard, self.asked = answer, [], 0
 
     def say(self, message: str) -> None:
@@ -43,9 +44,8 @@ class Terminal:
 def train(steps: int, terminal: Terminal, *, ask: bool = True) -> bool:
     """A second a step, after a first chunk that compiles for a minute."""
     ahead = Forecast("msg, 64 members", steps, lambda: 32e9, ask=ask)
-    display: Any = terminal
-    willing = [ahead.go_on(1, 60.0, 1, display)]
-    willing += [ahead.go_on(1, 1.0, step, display) for step in range(2, 6)]
+    willing = [ahead.go_on(1, 60.0, 1, terminal)]
+    willing += [ahead.go_on(1, 1.0, step, terminal) for step in range(2, 6)]
     return all(willing)
 
 
@@ -81,5 +81,5 @@ def test_scores_of_several_runs_fit_on_a_line(capsys: pytest.CaptureFixture[str]
 
 
 def test_times_as_people_say_them() -> None:
-    seconds = (20, 100, 3 * 3600, 7 * 86400)
+    seconds = (20.0, 100.0, 3 * 3600.0, 7 * 86400.0)
     assert [duration(s) for s in seconds] == ["20 s", "2 min", "3 h 00 min", "7.0 days"]

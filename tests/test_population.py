@@ -232,8 +232,8 @@ def test_runs_that_memory_does_not_take_at_once_are_split_evenly(
     assert run.steps
     assert population.grouped("bc", specs, dataset) == [specs]
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(population, "available_memory", lambda: 45e6)
+    monkeypatch.setattr(population, "available_memory", lambda: 20e6)
     assert [len(runs) for runs in population.grouped("bc", specs, dataset)] == [2, 3]
-    assert "5 runs, 2 + 3 side by side" in capsys.readouterr().err
+    assert "5 runs, one group after the other: 2 + 3 (at " in capsys.readouterr().err
     monkeypatch.setattr(population, "available_memory", lambda: 0.0)
     assert [len(runs) for runs in population.grouped("bc", specs, dataset)] == [1] * 5
