@@ -22,7 +22,8 @@ SETTINGS = {
 
 def keep_compiled() -> None:
     """From now on, take programs from the cache and leave new ones there."""
-    if jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache:
+    settings = jax.config.values
+    if settings["jax_compilation_cache_dir"] or not settings["jax_enable_compilation_cache"]:
         return
     # Programs for one kind of processor may not run on another that shares the folder.
     kind = hashlib.sha256(cpu_features().encode()).hexdigest()[:12]
