@@ -44,14 +44,14 @@ def logged_step(metrics: Path) -> int:
 def test_killed_at_five_random_moments_and_resumed_it_ends_in_the_same_bits(
     algorithm: str, maze_file: Path, tmp_path: Path
 ) -> None:
+    """With the very programs that users run: without flags for the compiler."""
     steps = {"msg": 3_000, "bc": 8_000}[algorithm]
     options = [
         "--steps", steps, "--log-every", 50, "--eval-every", steps // 4, "--eval-episodes", 2,
         "--final-episodes", 2, "--checkpoint-minutes", 0.002,
     ]  # fmt: skip
-    optimised = {"XLA_FLAGS": ""}  # the programs that users run
     whole = run_chary(
-        *train_command(algorithm, maze_file, tmp_path / "whole", *options), **optimised
+        *train_command(algorithm, maze_file, tmp_path / "whole", *options), XLA_FLAGS=""
     )
     assert whole.returncode == 0, whole.stderr
 
@@ -64,7 +64,7 @@ def test_killed_at_five_random_moments_and_resumed_it_ends_in_the_same_bits(
             [sys.executable, "-m", "chary", *command],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **optimised},
+            env={**os.environ, "XLA_FLAGS": ""},
         )
         while share is not None and logged_step(metrics) < share * steps:
             assert process.poll() is None
@@ -76,7 +76,7 @@ def test_killed_at_five_random_moments_and_resumed_it_ends_in_the_same_bits(
         # Killed before the folder was made, it is simply started again.
         if (tmp_path / "cut" / "config.json").exists():
             command = ["resume", str(tmp_path / "cut")]
-    finished = run_chary(*command, **optimised)
+    finished = run_chary(*command, XLA_FLAGS="")
     assert finished.returncode == 0, finished.stderr
     assert final_state(tmp_path / "cut") == final_state(tmp_path / "whole")
     for log in ("metrics", "evals"):
