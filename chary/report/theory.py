@@ -35,56 +35,54 @@ def draw_linear(result: "LinearResult", destination: Path, *, settings: str) -> 
     """Which runs contract, the largest bonus in each, and one run where the bound is optimistic."""
     figure, axes = _canvas(1, 3, (12.5, 4.3))
     contraction, bonuses, example = axes[0]
-    kept = result.kept
     contraction.hist(result.contraction, bins=40, color="0.6")
     contraction.axvline(1.0, color="black", linewidth=1.0)
-    contraction.set_title(f"{kept.sum()} of {len(kept)} runs contract", fontsize=10)
+    drawn, kept = len(result.contraction), len(result.shared)
+    contraction.set_title(f"{kept} of {drawn} runs contract", fontsize=10)
     contraction.set_xlabel(r"$\gamma\,\|C\|$; runs right of the line are left out")
     contraction.set_ylabel("runs")
-    if kept.any():
-        _largest_bonuses(bonuses, result)
-        _one_run(example, result)
+    _largest_bonuses(bonuses, result)
+    _one_run(example, result)
     _finish(
         figure, destination,
         "Shared pessimistic targets can be optimistic: in the runs right of zero in the middle the "
         "lower confidence bound lies above the value without pessimism. With independent targets it "
-        "never does. Right: the run with the largest bonus; dots are ensembles that were drawn and "
-        f"iterated. {settings}",
+        "never does. Right: the run with the largest bonus; lines are Theorem 3.1, dots an ensemble "
+        f"that was drawn and iterated. {settings}",
     )  # fmt: skip
 
 
 def _largest_bonuses(axis: "Axes", result: "LinearResult") -> None:
-    kept = result.kept
-    shared, independent = result.shared[kept].max(axis=1), result.independent[kept].max(axis=1)
+    shared, independent = result.shared.max(axis=1), result.sampled_independent.max(axis=1)
     low, high = np.quantile(np.concatenate([shared, independent]), (0.002, 0.998))
     edges = np.linspace(low, max(high, 0.1 * (high - low)), 60)
     for values, colour, name in (
-        (shared, SHARED, "shared"),
-        (independent, INDEPENDENT, "independent"),
+        (shared, SHARED, "shared, by Theorem 3.1"),
+        (independent, INDEPENDENT, "independent, iterated members"),
     ):
-        count = int((values > 0).sum())
-        label = f"{name}: {count} of {len(values)} optimistic"
+        label = f"{name}: {(values > 0).sum()} of {len(values)} optimistic"
         axis.hist(np.clip(values, low, edges[-1]), bins=edges, color=colour, alpha=0.6, label=label)
     axis.axvline(0.0, color="black", linewidth=1.0)
     axis.set_title("The largest bonus of each run", fontsize=10)
     axis.set_xlabel("bound minus value, largest over $(s', \\pi(s'))$")
     axis.set_ylabel("runs")
+    axis.set_ylim(top=1.25 * axis.get_ylim()[1])  # room for the legend
     axis.legend(fontsize=8, frameon=False, loc="upper right")
 
 
 def _one_run(axis: "Axes", result: "LinearResult") -> None:
-    worst = np.where(result.kept, result.shared.max(axis=1), -np.inf).argmax()
-    order = np.argsort(result.shared[worst])
-    places = np.arange(len(order))
+    run = result.shared.max(axis=1).argmax()
+    order = np.argsort(result.shared[run])
+    places = np.arange(1, len(order) + 1)
     for lines, dots, colour, name in (
         (result.shared, result.sampled_shared, SHARED, "shared"),
         (result.independent, result.sampled_independent, INDEPENDENT, "independent"),
     ):
-        axis.plot(places, lines[worst][order], color=colour, linewidth=1.4, label=name)
-        axis.plot(places, dots[worst][order], "o", color=colour, markersize=3, alpha=0.7)
+        axis.plot(places, lines[run][order], color=colour, linewidth=1.4, label=name)
+        axis.plot(places, dots[run][order], "o", color=colour, markersize=3, alpha=0.7)
     axis.axhline(0.0, color="black", linewidth=1.0)
-    axis.set_title(f"Run {worst}, all its transitions", fontsize=10)
-    axis.set_xlabel("transition, by the bonus of shared targets")
+    axis.set_title("One run, all its transitions", fontsize=10)
+    axis.set_xlabel("transitions, in the order of shared targets' bonus")
     axis.set_ylabel("bound minus value")
     axis.legend(fontsize=8, frameon=False)
 

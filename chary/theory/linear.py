@@ -7,24 +7,21 @@ at X' is a value without pessimism minus
     independent targets    sqrt(E[(G (Q0(X') - C Q0(X)))^2])        never negative
     shared targets         G sqrt(E[(Q0(X') - C Q0(X))^2])          negative wherever G A < 0
 
-where G = 1 + gamma C + ... + (gamma C)^t. All numbers are double precision, and a leading axis of runs
-is mapped over.
+where G = 1 + gamma C + ... + (gamma C)^t and A is the root below it. Arrays may have a leading axis of
+runs, over which everything is vectorised.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Bool, Float
 
 from chary.errors import CharyError
 from chary.settings import require
 
 TOGETHER = 100
-"""Runs of one call of the compiled program."""
+"""Runs that are computed at once: as many as the processor's cache can hold."""
 CONVERGED = 1e-13
 """Iteration ends when values change by no more than this part of the largest."""
 
@@ -47,7 +44,7 @@ class LinearConfig:
     """gamma."""
     exponent: int = 1000
     """t, the last power of gamma C in the geometric sum; policy evaluation makes t + 1 iterations."""
-    members: int = 64
+    members: int = 128
     """Linear models that are drawn for each run, and iterated to check the formulas."""
     seed: int = 0
     """Seed of everything random."""
@@ -71,62 +68,66 @@ class LinearConfig:
 class Transitions(NamedTuple):
     """The paper's data matrices X, R and X'."""
 
-    x: Float[Array, "transition input"]
-    rewards: Float[Array, " transition"]
-    next_x: Float[Array, "transition input"]
+    x: Float[np.ndarray, "*run transition input"]
+    rewards: Float[np.ndarray, "*run transition"]
+    next_x: Float[np.ndarray, "*run transition input"]
 
 
-def draw_transitions(config: LinearConfig, *, key: PRNGKeyArray) -> Transitions:
+def draw_transitions(config: LinearConfig, rng: np.random.Generator) -> Transitions:
     """Episodes of Gaussian states, actions and rewards; pi(s') is the action that was taken in s."""
-    state_key, action_key, reward_key = jax.random.split(key, 3)
-    shape = (config.episodes, config.length)
-    states = jax.random.normal(state_key, (config.episodes, config.length + 1, config.state_size))
-    actions = jax.random.normal(action_key, (*shape, config.action_size))
-    rewards = jax.random.normal(reward_key, shape)
-    pairs = [jnp.concatenate([s, actions], axis=-1) for s in (states[:, :-1], states[:, 1:])]
-    x, next_x = (pair.reshape(-1, pair.shape[-1]) for pair in pairs)
-    return Transitions(x, rewards.reshape(-1), next_x)
+    states = rng.standard_normal((config.episodes, config.length + 1, config.state_size))
+    actions = rng.standard_normal((config.episodes, config.length, config.action_size))
+    x, next_x = (
+        np.concatenate([s, actions], axis=-1).reshape(-1, config.state_size + config.action_size)
+        for s in (states[:, :-1], states[:, 1:])
+    )
+    return Transitions(x, rng.standard_normal(len(x)), next_x)
 
 
 # ---- the theorem -----------------------------------------------------------------------------------
 
 
 class Bounds(NamedTuple):
-    """What Theorem 3.1 says about one dataset; the penalties are subtracted from the value."""
+    """What Theorem 3.1 says about a dataset; the penalties are subtracted from the value."""
 
-    contraction: Float[Array, ""]
-    """gamma ||C||, in the spectral norm."""
-    value: Float[Array, " transition"]
+    value: Float[np.ndarray, "*run transition"]
     """(1 + ... + gamma^t C^t) C R: policy evaluation without pessimism."""
-    independent: Float[Array, " transition"]
+    independent: Float[np.ndarray, "*run transition"]
     """Penalty of independent targets."""
-    shared: Float[Array, " transition"]
+    shared: Float[np.ndarray, "*run transition"]
     """Penalty of shared targets; a bonus where it is negative."""
 
 
-def similarity(data: Transitions) -> Float[Array, "transition transition"]:
+def similarity(data: Transitions) -> Float[np.ndarray, "*run transition transition"]:
     """C = Theta(X', X) Theta(X, X)^-1, where a linear model's tangent kernel is Theta(A, B) = A B^T."""
-    return jnp.linalg.solve(data.x @ data.x.T, data.x @ data.next_x.T).T
+    gram, cross = data.x @ data.x.mT, data.x @ data.next_x.mT
+    return np.linalg.solve(gram, cross).mT
 
 
-def geometric_sum(matrix: Float[Array, "n n"], exponent: int) -> Float[Array, "n n"]:
-    """1 + M + ... + M^t = (1 - M)^-1 (1 - M^(t + 1))."""
-    one = jnp.eye(len(matrix))
-    return jnp.linalg.solve(one - matrix, one - jnp.linalg.matrix_power(matrix, exponent + 1))
+def contraction(data: Transitions, discount: float) -> Float[np.ndarray, "*run"]:
+    """gamma ||C|| in the spectral norm; policy evaluation may diverge where it is not below 1."""
+    return np.asarray(discount * np.linalg.norm(similarity(data), ord=2, axis=(-2, -1)))
 
 
 def theorem(data: Transitions, discount: float, exponent: int) -> Bounds:
     """Theorem 3.1 without its vanishing term. For theta ~ N(0, I), E[(M theta)^2] is the squared length
     of each row of M."""
     c = similarity(data)
-    backups = geometric_sum(discount * c, exponent)
+    one, step = np.eye(c.shape[-1]), discount * c
+    # 1 + M + ... + M^t = (1 - M)^-1 (1 - M^(t + 1))
+    backups = np.linalg.solve(one - step, one - np.linalg.matrix_power(step, exponent + 1))
     unexplained = data.next_x - c @ data.x  # Q0(X') - C Q0(X) = unexplained . theta
     return Bounds(
-        contraction=discount * jnp.linalg.norm(c, ord=2),
-        value=backups @ c @ data.rewards,
-        independent=jnp.linalg.norm(backups @ unexplained, axis=1),
-        shared=backups @ jnp.linalg.norm(unexplained, axis=1),
+        value=_times(backups @ c, data.rewards),
+        independent=np.linalg.norm(backups @ unexplained, axis=-1),
+        shared=_times(backups, np.linalg.norm(unexplained, axis=-1)),
     )
+
+
+def _times(
+    matrix: Float[np.ndarray, "*run a b"], vector: Float[np.ndarray, "*run b"]
+) -> Float[np.ndarray, "*run a"]:
+    return (matrix @ vector[..., None])[..., 0]
 
 
 # ---- the same by iteration -------------------------------------------------------------------------
@@ -134,60 +135,56 @@ def theorem(data: Transitions, discount: float, exponent: int) -> Bounds:
 
 def iterate(
     data: Transitions,
-    weights: Float[Array, "member input"],
+    weights: Float[np.ndarray, "*#run member input"],
     discount: float,
     iterations: int,
     *,
     shared: bool,
-) -> Float[Array, "member transition"]:
-    """Q_i(X') after fitting every member to its targets again and again (the recursion in Appendix E).
+) -> Float[np.ndarray, "*run transition"]:
+    """The lower confidence bound at X' after fitting every member to its targets again and again.
 
     A fit from theta_0 on ends in the nearest weights that meet the targets y, and then
-    Q(X') = Q0(X') + C (y - Q0(X)). Iterations that change nothing any more are left out.
+    Q(X') = Q0(X') + C (y - Q0(X)) (Appendix E). Iterations that change nothing any more are left out.
     """
     c = similarity(data)
-    initial = weights @ data.next_x.T
-    constant = initial + (data.rewards - weights @ data.x.T) @ c.T
-
-    def go_on(carry: tuple[Array, Array, Array]) -> Array:
-        count, values, change = carry
-        return (count < iterations) & (change > CONVERGED * jnp.abs(values).max())
-
-    def fit(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        count, values, _ = carry
-        next_values = values
-        if shared:  # one target for all: the members' lower confidence bound
-            next_values = values.mean(axis=0) - values.std(axis=0)
-        fitted = constant + discount * next_values @ c.T
-        return count + 1, fitted, jnp.abs(fitted - values).max()
-
-    start = (jnp.asarray(0), initial, jnp.asarray(jnp.inf))
-    return jax.lax.while_loop(go_on, fit, start)[1]
+    values = weights @ data.next_x.mT
+    constant = values + (data.rewards[..., None, :] - weights @ data.x.mT) @ c.mT
+    for _ in range(iterations):
+        # One target for all is their lower confidence bound; else everyone has its own.
+        next_values = lower_bound(values)[..., None, :] if shared else values
+        fitted = constant + discount * next_values @ c.mT
+        change, values = np.abs(fitted - values).max(initial=0.0), fitted
+        if change <= CONVERGED * np.abs(values).max(initial=0.0):
+            break
+    return lower_bound(values)
 
 
-def exact_members(inputs: int) -> Float[Array, "member input"]:
+def lower_bound(
+    members: Float[np.ndarray, "*run member transition"],
+) -> Float[np.ndarray, "*run transition"]:
+    """Mean minus standard deviation over the members."""
+    return members.mean(axis=-2) - members.std(axis=-2)
+
+
+def exact_members(inputs: int) -> Float[np.ndarray, "member input"]:
     """The 2 d weights +-sqrt(d) e_k, whose mean is 0 and whose covariance is exactly I.
 
     An ensemble of these has the moments that infinitely many draws from N(0, I) would have.
     """
-    corners = jnp.sqrt(inputs) * jnp.eye(inputs)
-    return jnp.concatenate([corners, -corners])
-
-
-def bonus(
-    members: Float[Array, "member transition"], value: Float[Array, " transition"]
-) -> Float[Array, " transition"]:
-    """How far the members' lower confidence bound is above the value without pessimism."""
-    return members.mean(axis=0) - members.std(axis=0) - value
+    corners = np.sqrt(inputs) * np.eye(inputs)
+    return np.concatenate([corners, -corners])
 
 
 # ---- many runs -------------------------------------------------------------------------------------
 
 
 class LinearResult(NamedTuple):
-    """One row a run; the bonus is what the bound adds to the value, optimistic where positive."""
+    """A row for every run that was kept, but for the first field.
 
-    contraction: Float[np.ndarray, " run"]
+    A bonus is how far the lower confidence bound lies above the value without pessimism."""
+
+    contraction: Float[np.ndarray, " drawn"]
+    """gamma ||C|| of all runs; those below 1 are kept."""
     shared: Float[np.ndarray, "run transition"]
     """Bonus of shared targets by the theorem."""
     independent: Float[np.ndarray, "run transition"]
@@ -201,79 +198,71 @@ class LinearResult(NamedTuple):
     error_independent: Float[np.ndarray, " run"]
     """The same for independent targets."""
 
-    @property
-    def kept(self) -> np.ndarray:
-        """Runs in which policy evaluation contracts, gamma ||C|| < 1."""
-        return self.contraction < 1.0
-
 
 def simulate(config: LinearConfig) -> LinearResult:
-    """Draw every dataset, apply the theorem to it, and iterate ensembles on it."""
-    with jax.enable_x64(True):
-        keys = jax.random.split(jax.random.key(config.seed), config.runs)
-        run = jax.jit(jax.vmap(_one_run(config)))
-        parts = [
-            jax.device_get(run(keys[start : start + TOGETHER]))
-            for start in range(0, config.runs, TOGETHER)
-        ]
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return LinearResult(**columns)
+    """Draw every dataset, apply the theorem to those that contract, and iterate ensembles on them."""
+    blocks = [
+        _simulate(config, range(start, min(start + TOGETHER, config.runs)))
+        for start in range(0, config.runs, TOGETHER)
+    ]
+    result = LinearResult(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
+    if len(result.shared) == 0:
+        raise CharyError(
+            f"--discount {config.discount:g}: in none of the runs is gamma ||C|| below 1, where the "
+            "theorem holds. Make it smaller."
+        )
+    return result
 
 
-def _one_run(config: LinearConfig) -> Callable[[PRNGKeyArray], dict[str, Array]]:
-    iterations = config.exponent + 1
+def _simulate(config: LinearConfig, runs: range) -> LinearResult:
+    generators = [np.random.default_rng([config.seed, run]) for run in runs]
+    drawn = [draw_transitions(config, generator) for generator in generators]
+    every = Transitions(*(np.stack(column) for column in zip(*drawn, strict=True)))
+    size = contraction(every, config.discount)
+    kept = size < 1.0
+    data = Transitions(*(column[kept] for column in every))
+    bounds = theorem(data, config.discount, config.exponent)
+    inputs = data.x.shape[-1]
+    sampled = np.stack([g.standard_normal((config.members, inputs)) for g in generators])[kept]
 
-    def run(key: PRNGKeyArray) -> dict[str, Array]:
-        data_key, member_key = jax.random.split(key)
-        data = draw_transitions(config, key=data_key)
-        bounds = theorem(data, config.discount, config.exponent)
-        inputs = data.x.shape[1]
-        sampled = jax.random.normal(member_key, (config.members, inputs))
+    def bonus(weights: np.ndarray, *, shared: bool) -> np.ndarray:
+        bound = iterate(data, weights, config.discount, config.exponent + 1, shared=shared)
+        return bound - bounds.value
 
-        def ensemble(weights: Array, shared: bool) -> Array:
-            members = iterate(data, weights, config.discount, iterations, shared=shared)
-            return bonus(members, bounds.value)
+    exact = exact_members(inputs)
+    return LinearResult(
+        contraction=size,
+        shared=-bounds.shared,
+        independent=-bounds.independent,
+        sampled_shared=bonus(sampled, shared=True),
+        sampled_independent=bonus(sampled, shared=False),
+        error_shared=np.abs(bonus(exact, shared=True) + bounds.shared).max(axis=1),
+        error_independent=np.abs(bonus(exact, shared=False) + bounds.independent).max(axis=1),
+    )
 
-        exact = exact_members(inputs)
-        return {
-            "contraction": bounds.contraction,
-            "shared": -bounds.shared,
-            "independent": -bounds.independent,
-            "sampled_shared": ensemble(sampled, True),
-            "sampled_independent": ensemble(sampled, False),
-            "error_shared": jnp.abs(ensemble(exact, True) + bounds.shared).max(),
-            "error_independent": jnp.abs(ensemble(exact, False) + bounds.independent).max(),
-        }
 
-    return run
+def optimistic(bonuses: Float[np.ndarray, "run transition"]) -> Bool[np.ndarray, " run"]:
+    """Runs in which the bound lies above the value somewhere."""
+    return (bonuses > 0.0).any(axis=1)
 
 
 def summarise(config: LinearConfig, result: LinearResult) -> dict[str, Any]:
     """The counts that the paper reports, and how well iteration agrees with the formulas."""
-    kept = result.kept
 
-    def optimistic(bonuses: np.ndarray) -> int:
-        return int((bonuses[kept] > 0.0).any(axis=1).sum())
-
-    def largest(errors: np.ndarray) -> float | None:
-        return float(errors[kept].max()) if kept.any() else None
-
-    def relative(sampled: np.ndarray, exact: np.ndarray) -> float | None:
+    def relative(sampled: np.ndarray, exact: np.ndarray) -> float:
         """Of the sampled bonus, against its size; falls with the square root of the members."""
-        if not kept.any():
-            return None
-        return float(np.sqrt(((sampled - exact)[kept] ** 2).mean() / (exact[kept] ** 2).mean()))
+        return float(np.sqrt(((sampled - exact) ** 2).mean() / (exact**2).mean()))
 
     return {
         "runs": config.runs,
-        "kept": int(kept.sum()),
-        "shared_optimistic": optimistic(result.shared),
-        "independent_optimistic": optimistic(result.sampled_independent),
-        "sampled_shared_optimistic": optimistic(result.sampled_shared),
-        "largest_shared_bonus": largest(result.shared.max(axis=1)),
-        "largest_independent_bonus": largest(result.sampled_independent.max(axis=1)),
-        "formula_error_shared": largest(result.error_shared),
-        "formula_error_independent": largest(result.error_independent),
+        "kept": len(result.shared),
+        "shared_optimistic": int(optimistic(result.shared).sum()),
+        "independent_optimistic": int(optimistic(result.sampled_independent).sum()),
+        "sampled_shared_optimistic": int(optimistic(result.sampled_shared).sum()),
+        "largest_shared_bonus": float(result.shared.max()),
+        "largest_independent_bonus": float(result.sampled_independent.max()),
+        "formula_error_shared": float(result.error_shared.max()),
+        "formula_error_independent": float(result.error_independent.max()),
         "sampling_error_shared": relative(result.sampled_shared, result.shared),
         "sampling_error_independent": relative(result.sampled_independent, result.independent),
         "members": config.members,

@@ -1,10 +1,10 @@
 """Theorem 3.1 against literal regression, and the paper's count."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -12,9 +12,11 @@ from chary.errors import CharyError
 from chary.theory.linear import (
     LinearConfig,
     Transitions,
+    contraction,
     draw_transitions,
     exact_members,
-    geometric_sum,
+    iterate,
+    similarity,
     simulate,
     summarise,
     theorem,
@@ -23,11 +25,13 @@ from chary.theory.linear import (
 SMALL = LinearConfig(state_size=4, action_size=4, episodes=2, length=3)
 
 
-def regress(data: Transitions, weights: np.ndarray, discount: float, shared: bool) -> np.ndarray:
-    """Fit every member to its targets, by least squares from where it began, until nothing moves."""
-    x, rewards, next_x = (np.asarray(column) for column in data)
+def regress(
+    data: Transitions, weights: np.ndarray, discount: float, shared: bool, iterations: int = 400
+) -> np.ndarray:
+    """Fit every member to its targets, by least squares from where it began, again and again."""
+    x, rewards, next_x = data
     fitted = weights
-    for _ in range(400):
+    for _ in range(iterations):
         next_values = fitted @ next_x.T
         if shared:
             next_values = np.tile(next_values.mean(0) - next_values.std(0), (len(weights), 1))
@@ -40,39 +44,58 @@ def regress(data: Transitions, weights: np.ndarray, discount: float, shared: boo
 def contracting(config: LinearConfig) -> Transitions:
     """The first dataset in which policy evaluation contracts."""
     for seed in range(100):
-        data = draw_transitions(config, key=jax.random.key(seed))
-        if theorem(data, config.discount, 1).contraction < 0.95:
+        data = draw_transitions(config, np.random.default_rng(seed))
+        if contraction(data, config.discount) < 0.95:
             return data
     raise AssertionError("none contracts")
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_closed_forms_are_what_literal_regression_ends_in(shared: bool) -> None:
-    with jax.enable_x64(True):
-        data = contracting(SMALL)
-        bounds = theorem(data, SMALL.discount, SMALL.exponent)
-        members = np.asarray(exact_members(8))
+    data = contracting(SMALL)
+    bounds = theorem(data, SMALL.discount, SMALL.exponent)
     expected = bounds.value - (bounds.shared if shared else bounds.independent)
-    found = regress(data, members, SMALL.discount, shared)
-    np.testing.assert_allclose(found, np.asarray(expected), atol=1e-6)
+    found = regress(data, exact_members(8), SMALL.discount, shared)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_few_iterations_are_a_few_regressions(shared: bool) -> None:
+    """Before anything has converged, for members that were drawn."""
+    data = contracting(SMALL)
+    members = np.random.default_rng(1).standard_normal((5, 8))
+    found = iterate(data, members, SMALL.discount, 3, shared=shared)
+    np.testing.assert_allclose(
+        found, regress(data, members, SMALL.discount, shared, iterations=3), atol=1e-9
+    )
 
 
 def test_exact_members_have_the_moments_of_the_normal_distribution() -> None:
-    members = np.asarray(exact_members(7))
-    np.testing.assert_allclose(members.mean(axis=0), 0.0, atol=1e-6)
-    np.testing.assert_allclose(members.T @ members / len(members), np.eye(7), atol=1e-5)
+    members = exact_members(7)
+    np.testing.assert_allclose(members.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(members.T @ members / len(members), np.eye(7), atol=1e-12)
 
 
 def test_the_geometric_sum_ends_with_its_exponent() -> None:
-    with jax.enable_x64(True):
-        matrix = np.random.default_rng(0).standard_normal((3, 3)) / 4
-        expected = np.eye(3) + matrix + matrix @ matrix
-        np.testing.assert_allclose(geometric_sum(jax.numpy.asarray(matrix), 2), expected)
+    data = contracting(SMALL)
+    step = SMALL.discount * similarity(data)
+    backups = np.eye(6) + step + step @ step
+    expected = backups @ similarity(data) @ data.rewards
+    np.testing.assert_allclose(theorem(data, SMALL.discount, 2).value, expected)
+
+
+def test_runs_together_are_runs_one_by_one() -> None:
+    one, two = (draw_transitions(SMALL, np.random.default_rng(seed)) for seed in (0, 1))
+    together = theorem(Transitions(*map(np.stack, zip(one, two, strict=True))), 0.3, 50)
+    for row, data in enumerate((one, two)):
+        for found, expected in zip(together, theorem(data, 0.3, 50), strict=True):
+            np.testing.assert_allclose(found[row], expected)
+    few, more = (simulate(replace(SMALL, runs=runs, discount=0.1)) for runs in (3, 5))
+    np.testing.assert_array_equal(few.contraction, more.contraction[:3])
 
 
 def test_states_follow_each_other_and_the_policy_repeats_the_action() -> None:
-    data = draw_transitions(SMALL, key=jax.random.key(0))
-    x, next_x = np.asarray(data.x), np.asarray(data.next_x)
+    x, _, next_x = draw_transitions(SMALL, np.random.default_rng(0))
     np.testing.assert_array_equal(next_x[:, 4:], x[:, 4:])
     np.testing.assert_array_equal(next_x[0, :4], x[1, :4])
     assert (next_x[2, :4] != x[3, :4]).all()  # the second episode begins anew
@@ -89,10 +112,15 @@ def test_the_papers_count() -> None:
     assert found["independent_optimistic"] == 0
     assert found["formula_error_shared"] < 1e-6
     assert found["formula_error_independent"] < 1e-6
-    # Monte-Carlo error of 64 members: std / sqrt(64) for the mean, std / sqrt(128) for the deviation.
-    chance = np.sqrt(1 / 64 + 1 / 128)
+    # Monte-Carlo error of n members: std / sqrt(n) for the mean, std / sqrt(2 n) for the deviation.
+    chance = np.sqrt(1.5 / config.members)
     assert 0.8 * chance < found["sampling_error_independent"] < 1.2 * chance
     assert found["sampling_error_shared"] < 2.0 * chance
+
+
+def test_runs_that_all_diverge_are_refused() -> None:
+    with pytest.raises(CharyError, match=r"--discount 0.99: in none of the runs"):
+        simulate(LinearConfig(runs=5, discount=0.99))
 
 
 def test_the_worked_example_of_the_docs() -> None:
@@ -103,7 +131,7 @@ def test_the_worked_example_of_the_docs() -> None:
     bounds = names["bounds"]
     np.testing.assert_allclose(bounds.shared, [2.0, -0.5])
     np.testing.assert_allclose(bounds.independent, [2.0, 3.25**0.5])
-    np.testing.assert_allclose(bounds.contraction, 0.75)
+    np.testing.assert_allclose(contraction(names["data"], 0.5), 0.75)
     shown = re.findall(r"^# (\w+) +\[(.*)\]$", code, flags=re.MULTILINE)
     assert len(shown) == 2
     for name, numbers in shown:
