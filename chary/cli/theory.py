@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import field, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import tyro
 
@@ -11,18 +11,9 @@ from chary.cli.output import Flag, show
 from chary.errors import unknown_name
 from chary.progress import say
 
-LINEAR_COLUMNS = {"quantity": "", "value": "measured"}
-CHAIN_COLUMNS = {
-    "rule": "targets", "left": "std left of the gap", "right": "right of it", "ratio": "left / right",
-    "rises": "rises through the gap", "bound_gap": "bound from independent's",
-    "residual": "Bellman residual", "residual_change": "its change in the last tenth",
-}  # fmt: skip
-WIDTH_COLUMNS = {
-    "network": "network", "width": "width", "members": "members", "error": "distance from infinite",
-    "error_interval": "95%", "std_error": "of the std", "ratio": "std left / right",
-    "ratio_interval": "95%", "rises": "rises through the gap",
-}  # fmt: skip
-CLAIM_COLUMNS = {"claim": "claim", "paper": "the paper", "measured": "measured", "agrees": "agrees"}
+if TYPE_CHECKING:
+    from chary.theory.laboratory import Outcome
+
 SUMMARIES = {
     "linear": "Theorem 3.1 in a linear-Gaussian MDP: how often shared targets are optimistic",
     "chain": "five rules for targets on a chain with a gap in the data",
@@ -50,7 +41,6 @@ class Options(NamedTuple):
     """What the command line of an experiment says."""
 
     config: Any
-    preset: str
     out: Path
     json: bool
 
@@ -60,11 +50,7 @@ def linear(options: list[str]) -> None:
     from chary.theory.linear import LinearConfig
 
     given = _parse("linear", LinearConfig, {}, options)
-    outcome = run_linear(given.config, given.out)
-    known = [key for key in outcome.facts if key not in ("settings", "machine", "seconds")]
-    rows = [{"quantity": k.replace("_", " "), "value": _number(outcome.facts[k])} for k in known]
-    # Programs want names, people lines.
-    _show("linear", given, outcome, [] if given.json else rows, LINEAR_COLUMNS)
+    _show("linear", run_linear(given.config, given.out), as_json=given.json)
 
 
 def chain(options: list[str]) -> None:
@@ -73,8 +59,7 @@ def chain(options: list[str]) -> None:
 
     given = _parse("chain", ChainConfig, PRESETS, options)
     say(differences(given.config))  # before hours are spent
-    outcome = run_chain(given.config, given.out)
-    _show("chain", given, outcome, outcome.rows, CHAIN_COLUMNS)
+    _show("chain", run_chain(given.config, given.out), as_json=given.json)
 
 
 def width(options: list[str]) -> None:
@@ -83,12 +68,11 @@ def width(options: list[str]) -> None:
 
     given = _parse("width", WidthConfig, PRESETS, options)
     say(differences(given.config))  # before hours are spent
-    outcome = run_width(given.config, given.out)
-    _show("width", given, outcome, outcome.rows, WIDTH_COLUMNS)
+    _show("width", run_width(given.config, given.out), as_json=given.json)
 
 
 def all_(options: list[str]) -> None:
-    from chary.theory.laboratory import run_all
+    from chary.theory.laboratory import CLAIMS, run_all
 
     def everything(
         out: Path = Path("theory"), preset: str = "quick", seed: int = 0, json: Flag = False
@@ -101,10 +85,10 @@ def all_(options: list[str]) -> None:
             seed: Seed of everything random.
             json: Print the claims as one JSON object.
         """
-        claims, page, seconds = run_all(preset, seed, out)
+        claims, page, spent = run_all(preset, seed, out)
         title = "What the paper says, and what was measured"
-        facts = {"preset": preset, "seed": seed, "seconds": seconds, "page": str(page)}
-        show(claims, CLAIM_COLUMNS, as_json=json, title=title, **facts)
+        facts = {"preset": preset, "seed": seed, **spent, "page": str(page)}
+        show(claims, CLAIMS, as_json=json, title=title, **facts)
         if not json:
             print(f"page: {page}")
 
@@ -136,26 +120,14 @@ def _parse(
         description=f"{SUMMARIES[name].capitalize()}.",
         config=(tyro.conf.OmitArgPrefixes,),
     )
-    return Options(parsed.config, preset, parsed.out, parsed.json)
+    return Options(parsed.config, parsed.out, parsed.json)
 
 
-def _show(
-    name: str,
-    given: Options,
-    outcome: Any,
-    rows: list[dict[str, Any]],
-    columns: dict[str, str],
-) -> None:
-    if not given.json:
-        rows = [{key: _number(value) for key, value in row.items()} for row in rows]
-    facts = {"figure": str(outcome.figure)}
-    show(rows, columns, as_json=given.json, title=SUMMARIES[name], **outcome.facts, **facts)
-    if not given.json:
+def _show(name: str, outcome: "Outcome", *, as_json: bool) -> None:
+    from chary.theory.laboratory import readable
+
+    rows = outcome.rows if as_json else readable(outcome)
+    facts = {**outcome.facts, "figure": str(outcome.figure)}
+    show(rows, outcome.columns, as_json=as_json, title=SUMMARIES[name], **facts)
+    if not as_json:
         print(f"figure: {outcome.figure}")
-
-
-def _number(value: Any) -> Any:
-    """Small numbers with their digits, intervals as words."""
-    if isinstance(value, list):
-        return " to ".join(str(_number(item)) for item in value)
-    return f"{value:.3g}" if isinstance(value, float) else value

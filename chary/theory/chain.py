@@ -82,15 +82,15 @@ class ChainConfig:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
-    # 120 iterations carry values as far as the discount lets them (0.9^120 is 3e-6), and fewer, smaller
-    # networks with a tenfold learning rate follow their targets in 150 steps.
+    # 80 iterations carry values as far as the discount lets them (0.9^80 is 2e-4), and fewer, smaller
+    # networks with a thirtyfold learning rate follow their targets in 120 steps.
     "quick": {
         "members": 16,
         "hidden": 128,
         "discount": 0.9,
-        "learning_rate": 1e-3,
-        "iterations": 120,
-        "steps": 150,
+        "learning_rate": 3e-3,
+        "iterations": 80,
+        "steps": 120,
     },
 }
 
@@ -142,10 +142,10 @@ class ChainState(NamedTuple):
 def init_state(config: ChainConfig, rule: Targets) -> ChainState:
     """The ensemble that the seed gives. Rules begin with the same networks, double-q with more."""
     key = jax.random.key(config.seed)
-    keys = jax.vmap(lambda index: jax.random.fold_in(key, index))(
-        jnp.arange(config.members * rule.heads)
-    )
-    networks = jax.vmap(lambda k: init_network(config, key=k))(keys)
+    # Each network's key depends on its place alone: more members leave the first ones as they are.
+    count = config.members * rule.heads
+    keys = jax.vmap(lambda place: jax.random.fold_in(key, place))(jnp.arange(count))
+    networks = jax.jit(jax.vmap(lambda k: init_network(config, key=k)))(keys)
     optimiser = jax.vmap(adam_init)(networks)
     return ChainState(networks, optimiser, jnp.asarray(0), jnp.zeros(config.iterations))
 

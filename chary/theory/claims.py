@@ -3,7 +3,7 @@
 from typing import Any
 
 NEAR = 40
-"""Of a thousand runs: as far as two counts of about 221 may lie apart by chance, three times over."""
+"""Of a thousand runs: three standard deviations of a count of about 221."""
 WANTED_RATIO = 3.0
 """Spread left of the gap over that right of it, from which on we call it significantly more."""
 

@@ -65,7 +65,7 @@ def init_networks(config: WidthConfig, parameterisation: str, width: int) -> Net
     """The ensemble that the seed gives."""
     key = jax.random.fold_in(jax.random.key(config.seed), width)
     keys = jax.random.split(key, config.members_at(width))
-    return jax.vmap(lambda k: init_network(width, parameterisation, key=k))(keys)
+    return jax.jit(jax.vmap(lambda k: init_network(width, parameterisation, key=k)))(keys)
 
 
 def make_iteration(
@@ -98,6 +98,10 @@ class Curve(NamedTuple):
 
     mean: Float[np.ndarray, " grid"]
     std: Float[np.ndarray, " grid"]
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, "member grid"]) -> "Curve":
+        return cls(values.mean(axis=0), values.std(axis=0))
 
 
 class WidthResult(NamedTuple):
@@ -222,13 +226,13 @@ def rows(result: WidthResult) -> list[dict[str, Any]]:
     for (parameterisation, width), values in result.values.items():
         difference = values - result.predicted[parameterisation, width]
         error, low, high = bootstrap(
-            lambda rows: float(np.sqrt((rows**2).mean())) / size, difference
+            lambda some: float(np.sqrt((some**2).mean())) / size, difference
         )
         std_error = bootstrap(
-            lambda rows: float(np.sqrt(((rows.std(axis=0) - infinite.std) ** 2).mean())) / size,
+            lambda some: float(np.sqrt(((some.std(axis=0) - infinite.std) ** 2).mean())) / size,
             values,
         )
-        ratio = bootstrap(lambda rows: mdp.structure(rows.std(axis=0))["ratio"] or np.nan, values)
+        ratio = bootstrap(lambda some: mdp.structure(some.std(axis=0))["ratio"] or np.nan, values)
         table.append(
             {
                 "network": parameterisation,

@@ -1,16 +1,21 @@
 """`chary theory` as a user runs it, and the page that sums it up."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chary.cli.theory import main
+from chary.errors import CharyError
+from chary.settings import to_json
 from chary.theory import chain, laboratory, width_config
 from chary.theory.claims import claims
 from chary.theory.linear import LinearConfig
-from tests.cli.test_errors import refused
 from tests.conftest import run_chary
+from tests.theory.test_chain import TINY
+from tests.theory.test_width import SMALL
 
 
 def test_linear_prints_one_object_and_leaves_figure_and_numbers(tmp_path: Path) -> None:
@@ -28,9 +33,10 @@ def test_linear_prints_one_object_and_leaves_figure_and_numbers(tmp_path: Path) 
 def test_all_writes_every_figure_and_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = {"members": 3, "iterations": 3, "steps": 5, "episodes": 4}
-    monkeypatch.setitem(chain.PRESETS, "quick", {**small, "hidden": 8})
-    monkeypatch.setitem(width_config.PRESETS, "quick", {**small, "widths": (8, 32)})
+    monkeypatch.setitem(chain.PRESETS, "quick", to_json(TINY) | {"rules": TINY.rules})
+    monkeypatch.setitem(width_config.PRESETS, "quick", to_json(SMALL) | {"widths": SMALL.widths})
+    for presets in (chain.PRESETS, width_config.PRESETS):
+        del presets["quick"]["seed"]
     monkeypatch.setattr(laboratory, "LinearConfig", lambda seed: LinearConfig(runs=20, seed=seed))
     found, page, _ = laboratory.run_all("quick", 3, tmp_path)
     for name in ("linear", "chain", "width"):
@@ -39,6 +45,7 @@ def test_all_writes_every_figure_and_the_page(
     text = page.read_text()
     assert text.count("| yes |") + text.count("| no |") == len(found) == 9
     assert "members 3 instead of 64" in text and "![chain](chain.png)" in text
+    assert "| shared-lcb |" in text and "| maximal-update | 256 | 6 |" in text
     # A second time everything is read back.
     rows = laboratory.run_chain(chain.ChainConfig(seed=3, **chain.PRESETS["quick"]), tmp_path).rows
     assert rows == json.loads((tmp_path / "chain.json").read_text())["rows"]
@@ -91,11 +98,13 @@ def test_claims_agree_only_where_the_numbers_do() -> None:
     [
         (["liner"], "unknown experiment 'liner'. Did you mean linear?"),
         (["chain", "--preset", "papr"], "unknown preset 'papr'. Did you mean paper?"),
-        (["linear", "--episodes", 100], "more transitions than the 60 weights"),
+        (["all", "--preset", "papr"], "unknown preset 'papr'. Did you mean paper?"),
+        (["linear", "--episodes", "100"], "more transitions than the 60 weights"),
     ],
 )
 def test_wrong_input_gets_one_clear_message(
-    arguments: list[object], message: str, tmp_path: Path
+    arguments: list[str], message: str, tmp_path: Path
 ) -> None:
-    assert message in refused("theory", *arguments, "--out", tmp_path / "out")
+    with pytest.raises(CharyError, match=re.escape(message)):
+        main([*arguments, "--out", str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()

@@ -103,7 +103,7 @@ def test_states_follow_each_other_and_the_policy_repeats_the_action() -> None:
 
 def test_the_papers_count() -> None:
     """221 of 1000 runs; that independent targets are never optimistic is seen in sampled members."""
-    config = LinearConfig()
+    config = LinearConfig(members=64)
     result = simulate(config)
     found = summarise(config, result)
     assert found["runs"] == 1000

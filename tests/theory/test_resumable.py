@@ -1,11 +1,6 @@
 """Interrupted and gone on with, an experiment ends in the same bits."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -14,13 +9,9 @@ import pytest
 
 from chary import checkpoints
 from chary.errors import CharyError
-from chary.theory import resumable
-from tests.conftest import run_chary
-
-TINY = [
-    "--preset", "paper", "--rules", "independent", "shared-lcb", "--members", 2, "--hidden", 8,
-    "--iterations", 40, "--steps", 200, "--checkpoint-minutes", 0,
-]  # fmt: skip
+from chary.theory import chain, mdp, resumable
+from chary.types import PyTree
+from tests.theory.test_chain import TINY
 
 
 def double(state: dict) -> dict:
@@ -67,27 +58,24 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
         advance(tmp_path, 2, factor=2.0)
 
 
-def test_a_killed_chain_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    whole = run_chary("theory", "chain", *TINY, "--out", tmp_path / "whole")
-    assert whole.returncode == 0, whole.stderr
-    command = ["theory", "chain", *map(str, TINY), "--out", str(tmp_path / "cut")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "chary", *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "XLA_FLAGS": ""},
-    )
-    store = tmp_path / "cut" / "parts" / "chain-independent" / "checkpoints"
-    limit = time.monotonic() + 200
-    while not checkpoints.steps(store) and time.monotonic() < limit:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert 0 < checkpoints.steps(store)[-1] < 40
-    assert not (tmp_path / "cut" / "chain.json").exists()
-    finished = run_chary(*command)
-    assert finished.returncode == 0, finished.stderr
-    first, second = (
-        json.loads((tmp_path / name / "chain.json").read_text()) for name in ("whole", "cut")
-    )
-    assert first["curves"] == second["curves"] and first["rows"] == second["rows"]
+def test_an_interrupted_chain_ends_in_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(TINY, checkpoint_minutes=0.0)
+    data = mdp.collect(config.episodes, config.length, config.seed)
+    whole = chain.evaluate_rule(config, "shared-lcb", data, tmp_path / "whole")
+    save = checkpoints.save
+
+    def save_and_stop(store: Path, step: int, state: PyTree, *, again: str) -> None:
+        save(store, step, state, again=again)
+        if step == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "save", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            chain.evaluate_rule(config, "shared-lcb", data, tmp_path / "cut")
+    assert checkpoints.steps(tmp_path / "cut" / "checkpoints") == [1, 2]
+    cut = chain.evaluate_rule(config, "shared-lcb", data, tmp_path / "cut")
+    for name in ("mean", "std", "residuals"):
+        np.testing.assert_array_equal(getattr(cut, name), getattr(whole, name))

@@ -35,16 +35,16 @@ def test_wide_ntk_networks_are_the_infinitely_wide_one(tmp_path: Path) -> None:
 
 def test_maximal_update_networks_learn_features_at_every_width() -> None:
     """How far the hidden layer moves stays as it is; in NTK parameterisation it falls with the width."""
-    data = mdp.collect(3, 20, 0)
+    data = mdp.collect(SMALL.episodes, SMALL.length, SMALL.seed)
     moved: dict[str, list[float]] = {}
     for parameterisation in PARAMETERISATIONS:
-        for size in (64, 4096):
-            begin = width.init_networks(replace(SMALL, members=2), parameterisation, size)
+        for size in SMALL.widths:
+            begin = width.init_networks(SMALL, parameterisation, size)
             end = width.make_iteration(SMALL, parameterisation, data)(begin)
             scale = 1.0 if parameterisation == "ntk" else size**0.5
             change = scale * np.abs(np.asarray(end.weight - begin.weight))
             moved.setdefault(parameterisation, []).append(float(change.mean()))
-    assert moved["ntk"][1] < 0.3 * moved["ntk"][0]
+    assert moved["ntk"][1] < 0.4 * moved["ntk"][0]  # 1 / sqrt(16) in the limit
     assert 0.5 < moved["maximal-update"][1] / moved["maximal-update"][0] < 2.0
 
 
