@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chary.theory.width import WidthResult
 
 SHARED, INDEPENDENT, EDGE = "#c44e52", "#31688e", "0.35"
+WIDTH_COLOURS = {"ntk": INDEPENDENT, "maximal-update": "#55a868"}
 NAMES = {
     "independent": "Independent",
     "double-q": "Independent double-Q",
@@ -121,51 +122,73 @@ def draw_chain(
 def draw_width(
     result: "WidthResult", rows: list[dict], true: np.ndarray, destination: Path, *, settings: str
 ) -> None:
-    """Each width in both parameterisations, the closed forms beside NTK's, and the error by width."""
+    """Bands of each width in both parameterisations and of the closed forms, the spreads alone on a
+    logarithmic scale below, and what becomes of two numbers as the width grows."""
     widths = sorted({width for _, width in result.values})
     columns = len(widths) + 2
-    figure, axes = _canvas(2, columns, (2.5 * columns + 0.6, 6.4))
-    for row, parameterisation in zip(axes, ("ntk", "maximal-update"), strict=True):
-        for axis, width in zip(row, widths, strict=False):
-            members = result.values[parameterisation, width]
-            _band(axis, members.mean(axis=0), members.std(axis=0), INDEPENDENT, true)
-            title = f"{NAMES[parameterisation]}, width {width}, N = {len(members)}"
-            axis.set_title(title, fontsize=8)
+    figure, axes = _canvas(3, columns, (2.5 * columns + 0.6, 8.2))
+    for row, (name, colour) in zip(axes, WIDTH_COLOURS.items(), strict=False):
+        for axis, below, width in zip(row, axes[2], widths, strict=False):
+            members = result.values[name, width]
+            mean, std = members.mean(axis=0), members.std(axis=0)
+            _band(axis, mean, std, colour, true)
+            axis.set_title(f"{NAMES[name]}, width {width}, N = {len(members)}", fontsize=8)
+            below.plot(_grid(), std, color=colour, linewidth=1.4, label=NAMES[name])
+            below.set_title(f"Width {width}", fontsize=8)
         row[0].set_ylabel(r"$Q(s, \pi(s))$, mean and 2 std")
-    for axis, curve, title in (
-        (axes[0, -2], result.finite_time, "NTK, infinite width,\nas many gradient steps"),
-        (axes[0, -1], result.complete, "NTK, infinite width,\ncomplete fits with ridge"),
+    for column, curve, title in (
+        (-2, result.finite_time, "NTK, infinite width,\nas many gradient steps"),
+        (-1, result.complete, "NTK, infinite width,\ncomplete fits with ridge"),
     ):
-        _band(axis, curve.mean, curve.std, SHARED, true)
-        axis.set_title(title, fontsize=8)
-    _share_height(axes[0, :-1])
-    _share_height(axes[1, : len(widths)])
-    for axis in axes.flat:
-        axis.set_xlabel("state $s$")
+        _band(axes[0, column], curve.mean, curve.std, SHARED, true)
+        axes[0, column].set_title(title, fontsize=8)
+        axes[2, column].plot(_grid(), curve.std, color=SHARED, linewidth=1.4)
+        axes[2, column].set_title(title, fontsize=8)
+    for axis in axes[2, : len(widths)]:
+        axis.plot(
+            _grid(), result.finite_time.std, "--", color=SHARED, linewidth=1.0, label="infinite"
+        )
+    for axis in axes[2]:
+        axis.set_yscale("log")
+    axes[2, 0].set_ylabel("std of the members")
+    # Complete fits may diverge, and have a height of their own.
+    for group in (axes[0, :-1], axes[0, -1:], axes[1, : len(widths)], axes[2, :-1], axes[2, -1:]):
+        _share_height(group)
+        for axis in group:
+            axis.set_xlabel("state $s$")
     _against_width(axes[1, -2], rows, "error", "distance from infinite width")
-    _against_width(axes[1, -1], rows, "ratio", "spread, left over right of the gap")
+    _against_width(axes[1, -1], rows, "ratio", "std left over right of the gap")
     axes[1, -1].axhline(1.0, color="black", linewidth=0.8)
     axes[0, 0].legend(fontsize=7, frameon=False, loc="upper left")
+    axes[2, 0].legend(fontsize=7, frameon=False, loc="lower left")
     _finish(
         figure, destination,
-        "Above: networks in NTK parameterisation approach the infinitely wide one (red) as their width "
-        "grows. Below: in maximal-update parameterisation. Lower right: each member's distance from "
-        "what the infinitely wide network makes of the same initial function, relative to the latter's "
-        "spread, and the form of the spread; bars are 95% bootstrap intervals over members. "
-        f"{settings}",
+        "Top: networks in NTK parameterisation approach the infinitely wide one (red) as their width "
+        "grows. Middle: in maximal-update parameterisation. Bottom: their spreads alone. Right, in the "
+        "middle: each member's distance from what the infinitely wide network makes of the same initial "
+        "function, relative to the latter's spread, and the form of the spread; bars are 95% bootstrap "
+        f"intervals over members. {settings}",
     )  # fmt: skip
 
 
 def _against_width(axis: "Axes", rows: list[dict], key: str, title: str) -> None:
-    for name, colour in (("ntk", INDEPENDENT), ("maximal-update", "#55a868")):
+    from matplotlib.ticker import NullLocator
+
+    widths: list[int] = []
+    for name, colour in WIDTH_COLOURS.items():
         mine = [row for row in rows if row["network"] == name and row[key] is not None]
         widths = [row["width"] for row in mine]
         values = np.array([row[key] for row in mine])
         low, high = np.array([row[f"{key}_interval"] for row in mine]).T
         bars = np.maximum([values - low, high - values], 0.0)
         axis.errorbar(widths, values, bars, fmt="o-", color=colour, markersize=3, label=NAMES[name])
-    axis.set_xscale("log", base=2)
+    axis.set_xscale("log")
     axis.set_yscale("log")
+    axis.set_xticks(widths, [str(width) for width in widths])
+    axis.xaxis.set_minor_locator(NullLocator())
+    for which in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
+        which("{x:g}")
+    axis.tick_params(which="both", labelsize=8)
     axis.set_xlabel("width")
     axis.set_title(title, fontsize=8)
     axis.legend(fontsize=7, frameon=False)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, PRNGKeyArray
 from scipy.special import erf
 
 from chary.errors import CharyError
@@ -38,10 +39,12 @@ def test_the_kernels_are_averages_over_drawn_units() -> None:
 @pytest.mark.parametrize("parameterisation", PARAMETERISATIONS)
 def test_wide_networks_begin_with_the_analytic_tangent_kernel(parameterisation: str) -> None:
     config = WidthConfig(weight_std=1.5, bias_std=0.5)
-    network = init_network(20_000, parameterisation, key=jax.random.key(0))
-    gradients = jax.jacobian(
-        lambda n: predict(n, jnp.asarray(POINTS, jnp.float32), config, parameterisation)
-    )(network)
+    init = jax.jit(lambda key: init_network(20_000, parameterisation, key=key))
+    network = init(jax.random.key(0))
+    points = jnp.asarray(POINTS, jnp.float32)
+    gradients = jax.jit(jax.jacobian(lambda n: predict(n, points, config, parameterisation)))(
+        network
+    )
     flat = np.concatenate([np.asarray(g).reshape(len(POINTS), -1) for g in gradients], axis=1)
     np.testing.assert_allclose(flat @ flat.T, INFINITE.ntk(POINTS, POINTS), atol=0.06)
 
@@ -49,12 +52,14 @@ def test_wide_networks_begin_with_the_analytic_tangent_kernel(parameterisation: 
 def test_the_initial_function_has_the_analytic_covariance() -> None:
     config = WidthConfig(weight_std=1.5, bias_std=0.5)
     keys = jax.random.split(jax.random.key(0), 4_000)
-    values = jax.vmap(
-        lambda k: predict(
-            init_network(64, "ntk", key=k), jnp.asarray(POINTS, jnp.float32), config, "ntk"
-        )
-    )(keys)
-    found = np.cov(np.asarray(values).T)
+    points = jnp.asarray(POINTS, jnp.float32)
+
+    @jax.jit
+    @jax.vmap
+    def draw(key: PRNGKeyArray) -> Array:
+        return predict(init_network(64, "ntk", key=key), points, config, "ntk")
+
+    found = np.cov(np.asarray(draw(keys)).T)
     np.testing.assert_allclose(found, INFINITE.nngp(POINTS, POINTS), atol=0.12)
 
 
