@@ -55,20 +55,19 @@ def draw_linear(result: "LinearResult", destination: Path, *, settings: str) -> 
 
 def _largest_bonuses(axis: "Axes", result: "LinearResult") -> None:
     shared, independent = result.shared.max(axis=1), result.sampled_independent.max(axis=1)
-    low, high = np.quantile(np.concatenate([shared, independent]), (0.002, 0.998))
-    edges = np.linspace(low, max(high, 0.1 * (high - low)), 60)
+    edges = np.histogram_bin_edges(np.concatenate([shared, independent]), bins=60)
     for values, colour, name in (
         (shared, SHARED, "shared, by Theorem 3.1"),
         (independent, INDEPENDENT, "independent, iterated members"),
     ):
         label = f"{name}: {(values > 0).sum()} of {len(values)} optimistic"
-        axis.hist(np.clip(values, low, edges[-1]), bins=edges, color=colour, alpha=0.6, label=label)
+        axis.hist(values, bins=edges, color=colour, alpha=0.6, label=label)
     axis.axvline(0.0, color="black", linewidth=1.0)
     axis.set_title("The largest bonus of each run", fontsize=10)
     axis.set_xlabel("bound minus value, largest over $(s', \\pi(s'))$")
     axis.set_ylabel("runs")
     axis.set_ylim(top=1.25 * axis.get_ylim()[1])  # room for the legend
-    axis.legend(fontsize=8, frameon=False, loc="upper right")
+    axis.legend(fontsize=8, loc="upper right", framealpha=1.0, edgecolor="none")
 
 
 def _one_run(axis: "Axes", result: "LinearResult") -> None:
