@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test fuzz check format docs bench setup clean
+.PHONY: demo test fuzz check format docs bench d3rlpy setup clean
 
 demo: setup
 	$(BIN)/chary demo
@@ -28,9 +28,19 @@ format: setup
 docs: setup
 	$(BIN)/mkdocs build --strict
 
-bench: setup
+bench: setup d3rlpy
 	$(BIN)/chary bench updates
 	$(BIN)/chary bench ensembles
+	$(BIN)/python benchmarks/compare.py
+
+# What we are compared with lives in an environment of its own.
+d3rlpy: .venv-d3rlpy/.ready
+
+.venv-d3rlpy/.ready: benchmarks/d3rlpy.txt
+	test -x .venv-d3rlpy/bin/python || $(PYTHON) -m venv .venv-d3rlpy
+	.venv-d3rlpy/bin/python -m pip install --quiet --constraint benchmarks/d3rlpy.txt torch
+	.venv-d3rlpy/bin/python -m pip install --quiet --constraint benchmarks/d3rlpy.txt d3rlpy
+	touch .venv-d3rlpy/.ready
 
 setup: $(READY)
 
@@ -42,4 +52,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-d3rlpy site .pytest_cache .ruff_cache .hypothesis

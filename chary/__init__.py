@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from chary.data import load
     from chary.data.dataset import Dataset
     from chary.evaluate import EvalResult
+    from chary.population import train_population
     from chary.training import open_run, resume, train
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "open_run",
     "resume",
     "train",
+    "train_population",
 ]
 
 # Imported when first used: `chary --help` must not wait for JAX.
@@ -44,6 +46,7 @@ _HOMES = {
     "open_run": "chary.training",
     "resume": "chary.training",
     "train": "chary.training",
+    "train_population": "chary.population",
 }
 
 

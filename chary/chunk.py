@@ -3,37 +3,90 @@
 Every step takes its randomness from `fold_in(key, step)`, and the carry holds the running sums of the
 metrics, so the result does not depend on where the loop is cut into chunks: stopping anywhere and
 going on gives the same bits. The number of steps in a chunk is an argument of the program.
+
+One program trains one run or several side by side. Everything that is a run's own (its carry and its
+key) then has a leading axis of runs; one run alone has none, and is the plain program.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.types import Algorithm, Batch, Metrics
+from chary.types import Algorithm, Batch, PyTree
+
+Tree = TypeVar("Tree", bound=PyTree)
 
 
 class Carry(NamedTuple):
     """What goes from step to step, and into checkpoints."""
 
     state: Any
-    sums: Metrics
+    sums: dict[str, Float[Array, "*run"]]
     """Metrics summed since the last log line."""
-    steps: Int[Array, ""]
+    steps: Int[Array, "*run"]
     """Steps since the last log line."""
 
     def fresh(self) -> "Carry":
         """The same state, with nothing summed yet."""
-        return Carry(self.state, jax.tree.map(jnp.zeros_like, self.sums), jnp.int32(0))
+        sums, steps = jax.tree.map(jnp.zeros_like, (self.sums, self.steps))
+        return Carry(self.state, sums, steps)
+
+    def means(self) -> list[dict[str, float]]:
+        """Each run's mean metrics since the last log line."""
+        steps = np.atleast_1d(np.asarray(self.steps, np.float32))
+        means = {name: np.atleast_1d(np.asarray(s)) / steps for name, s in self.sums.items()}
+        return [{name: float(m[run]) for name, m in means.items()} for run in range(len(steps))]
 
 
-def keys(seed: int) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+def together(trees: Sequence[Tree]) -> Tree:
+    """What several runs have, along a leading axis; what one has, as it is."""
+    return trees[0] if len(trees) == 1 else _stack(*trees)
+
+
+def one_of(tree: Tree, run: int, runs: int) -> Tree:
+    """What one of so many runs has."""
+    return tree if runs == 1 else _take(tree, run)
+
+
+@jax.jit
+def _stack(*trees: Any) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+@jax.jit
+def _take(tree: Any, run: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[run], tree)
+
+
+def side_by_side(work: Callable[..., Any], runs: int, axes: tuple[int | None, ...]) -> Any:
+    """The same work for so many runs; `axes` says which arguments are each run's own."""
+    return work if runs == 1 else jax.vmap(work, in_axes=axes)
+
+
+@jax.jit
+def keys(seed: Any) -> tuple[PRNGKeyArray, PRNGKeyArray]:
     """The key of the initial parameters, and the key that steps are folded into."""
     init_key, step_key = jax.random.split(jax.random.key(seed))
     return init_key, step_key
+
+
+def trace_update(
+    algorithm: Algorithm[Any], batch_size: int, observation_size: int, action_size: int
+) -> jax.stages.Traced:
+    """One update as JAX sees it: what it computes, and the shapes of the state and metrics."""
+
+    def shape(*sizes: int) -> Any:
+        return jax.ShapeDtypeStruct((batch_size, *sizes), jnp.float32)
+
+    observations, actions, numbers = shape(observation_size), shape(action_size), shape()
+    batch = Batch(observations, actions, numbers, numbers, observations)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    return _traced_once(algorithm).trace(jax.eval_shape(algorithm.init, key), batch, key)
 
 
 def initial_carry(
@@ -45,16 +98,12 @@ def initial_carry(
     seed: int,
 ) -> Carry:
     """The state before the first step; the metrics' names come from tracing one update."""
-
-    def shape(*sizes: int) -> Any:
-        return jax.ShapeDtypeStruct((batch_size, *sizes), jnp.float32)
-
-    observations, actions, numbers = shape(observation_size), shape(action_size), shape()
-    batch = Batch(observations, actions, numbers, numbers, observations)
+    update = trace_update(algorithm, batch_size, observation_size, action_size)
+    metrics = update.out_info[1]
     state = jax.jit(algorithm.init)(keys(seed)[0])
-    metrics = jax.eval_shape(algorithm.update, state, batch, jax.random.key(0))[1]
-    sums = {name: jnp.zeros(s.shape, s.dtype) for name, s in metrics.items()}
-    return Carry(state, sums, jnp.int32(0))
+    # Arrays of NumPy go to the device as they are, where jnp.zeros would be a program of its own.
+    zeros = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), (metrics, np.int32(0)))
+    return Carry(state, *jax.device_put(zeros))
 
 
 def draw(key: PRNGKeyArray, step: Any, batch_size: int, size: int) -> tuple[Any, PRNGKeyArray]:
@@ -64,7 +113,7 @@ def draw(key: PRNGKeyArray, step: Any, batch_size: int, size: int) -> tuple[Any,
 
 
 def compile_chunk(
-    algorithm: Algorithm[Any], batch_size: int
+    algorithm: Algorithm[Any], batch_size: int, runs: int = 1
 ) -> Callable[[Carry, Batch, Any, Any, PRNGKeyArray], Carry]:
     """`chunk(carry, transitions, start, stop, key)`: steps start to stop - 1, as one program."""
 
@@ -80,11 +129,12 @@ def compile_chunk(
 
         return jax.lax.fori_loop(start, stop, one_step, carry)
 
-    return jax.jit(chunk, donate_argnums=0, compiler_options=compiler_options())
+    program = side_by_side(chunk, runs, (0, None, None, None, 0))
+    return jax.jit(program, donate_argnums=0, compiler_options=compiler_options())
 
 
 def compile_fed_chunk(
-    algorithm: Algorithm[Any], batch_size: int
+    algorithm: Algorithm[Any], batch_size: int, runs: int = 1
 ) -> Callable[[Carry, Batch, Any, Any, Any, PRNGKeyArray], Carry]:
     """`chunk(carry, batches, first, start, stop, key)`: the same, with the batches already drawn.
 
@@ -106,12 +156,18 @@ def compile_fed_chunk(
 
         return jax.lax.fori_loop(start, stop, one_step, carry)
 
-    return jax.jit(chunk, donate_argnums=0, compiler_options=compiler_options())
+    program = side_by_side(chunk, runs, (0, 0, None, None, None, 0))
+    return jax.jit(program, donate_argnums=0, compiler_options=compiler_options())
 
 
 def _update(algorithm: Algorithm[Any], carry: Carry, batch: Batch, key: PRNGKeyArray) -> Carry:
-    state, metrics = algorithm.update(carry.state, batch, key)
+    state, metrics = _traced_once(algorithm)(carry.state, batch, key)
     return Carry(state, jax.tree.map(jnp.add, carry.sums, metrics), carry.steps + 1)
+
+
+def _traced_once(algorithm: Algorithm[Any]) -> Any:
+    """The update; JAX remembers its trace, and inlines it into the program as if it stood there."""
+    return jax.jit(algorithm.update, inline=True)
 
 
 @cache

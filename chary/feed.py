@@ -4,14 +4,22 @@ Both give the same batches for the same seed.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from chary.chunk import Carry, compile_chunk, compile_fed_chunk, draw, keys
+from chary.chunk import (
+    Carry,
+    compile_chunk,
+    compile_fed_chunk,
+    draw,
+    keys,
+    side_by_side,
+    together,
+)
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
 from chary.types import Algorithm, Batch
@@ -33,19 +41,31 @@ class Feed(NamedTuple):
 
 
 def make_feed(
-    algorithm: Algorithm[Any], dataset: Dataset, scaling: Scaling, batch_size: int, *, seed: int
+    algorithm: Algorithm[Any],
+    dataset: Dataset,
+    scaling: Scaling,
+    batch_size: int,
+    *,
+    seeds: Sequence[int],
 ) -> Feed:
-    """Data that is mapped from files stays there; all other goes to the device."""
+    """Batches for a run of each seed; data that is mapped from files stays there, all other goes to the
+    device, once for all runs."""
     make = _from_files if dataset.is_mapped else _from_memory
-    return make(algorithm, dataset, scaling, batch_size, keys(seed)[1])
+    key = together([keys(seed)[1] for seed in seeds])
+    return make(algorithm, dataset, scaling, batch_size, key, len(seeds))
 
 
 def _from_memory(
-    algorithm: Algorithm[Any], dataset: Dataset, scaling: Scaling, batch_size: int, key: Any
+    algorithm: Algorithm[Any],
+    dataset: Dataset,
+    scaling: Scaling,
+    batch_size: int,
+    key: Any,
+    runs: int,
 ) -> Feed:
     """All transitions on the device, sampled inside the compiled program."""
     transitions = dataset.transitions(scaling)
-    chunk = compile_chunk(algorithm, batch_size)
+    chunk = compile_chunk(algorithm, batch_size, runs)
     return Feed(
         dataset.size,
         advance=lambda carry, start, stop: chunk(carry, transitions, start, stop, key),
@@ -55,16 +75,22 @@ def _from_memory(
 
 
 def _from_files(
-    algorithm: Algorithm[Any], dataset: Dataset, scaling: Scaling, batch_size: int, key: Any
+    algorithm: Algorithm[Any],
+    dataset: Dataset,
+    scaling: Scaling,
+    batch_size: int,
+    key: Any,
+    runs: int,
 ) -> Feed:
     """Batches drawn by the same keys, read block by block while the device is busy with the last."""
-    chunk = compile_fed_chunk(algorithm, batch_size)
-    sample = jax.jit(jax.vmap(lambda step: draw(key, step, batch_size, dataset.size)[0]))
+    chunk = compile_fed_chunk(algorithm, batch_size, runs)
+    rows = jax.vmap(lambda key, step: draw(key, step, batch_size, dataset.size)[0], (None, 0))
+    sample = jax.jit(side_by_side(rows, runs, (0, None)))
     reader = ThreadPoolExecutor(1, thread_name_prefix="chary-reader")
     waiting: dict[int, Future[Batch]] = {}
 
     def read(block: int) -> Batch:
-        indices = np.asarray(sample(np.arange(block * BLOCK, (block + 1) * BLOCK)))
+        indices = np.asarray(sample(key, np.arange(block * BLOCK, (block + 1) * BLOCK)))
         batch = dataset.transitions(scaling, indices.ravel())
         return jax.tree.map(lambda column: column.reshape(*indices.shape, *column.shape[1:]), batch)
 

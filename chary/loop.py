@@ -1,26 +1,29 @@
 """The training loop: the host's work, which is done only at boundaries between compiled chunks.
 
-The length of a chunk is chosen so that the host gets a word in about once a second.
+The length of a chunk is chosen so that the host gets a word in about once a second. One loop serves one
+run and many.
 """
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from chary.agent import Agent
-from chary.chunk import Carry, initial_carry
+from chary.chunk import Carry, initial_carry, keys, one_of, trace_update
+from chary.cost import cost_of
 from chary.data.scaling import Scaling
 from chary.diagnose import diagnose
 from chary.envs import Task
 from chary.errors import DivergedError
 from chary.evaluate import EvalResult
 from chary.feed import Feed
-from chary.progress import TrainingDisplay
+from chary.forecast import Forecast
+from chary.progress import TrainingDisplay, say
 from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.tensorboard import EventFiles
@@ -31,38 +34,89 @@ DIVERGED = 1e9
 """No sensible mean of a loss, value or likelihood is larger than this."""
 
 
-class Plan(NamedTuple):
-    """Everything a run needs besides its state."""
+class Lane(NamedTuple):
+    """One of the runs that a program trains side by side."""
 
     algorithm: Algorithm[Any]
-    batch_size: int
+    """With this run's own settings in its initial state."""
     discount: float | None
     run: RunConfig
+
+
+class Plan(NamedTuple):
+    """Everything that runs need besides their states; a run alone is one of one."""
+
+    lanes: tuple[Lane, ...]
+    """They differ in their seeds, their folders and the settings in their states, in nothing else."""
+    title: str
+    """What is trained, in a few words."""
+    batch_size: int
     feed: Feed
     held_out: Batch | None
     scaling: Scaling
     task: Task | None
 
-    def initial_carry(self) -> Carry:
-        sizes = len(self.scaling.observation_mean), len(self.scaling.action_low)
-        return initial_carry(self.algorithm, self.batch_size, *sizes, seed=self.run.seed)
+    @property
+    def run(self) -> RunConfig:
+        """What all runs have in common."""
+        return self.lanes[0].run
 
-    def agent(self, state: Any) -> Agent:
-        assert self.run.run is not None
-        return Agent(
-            self.algorithm,
-            state,
-            self.scaling,
-            self.task,
-            seed=self.run.seed,
-            folder=self.run.run,
-        )
+    @property
+    def algorithm(self) -> Algorithm[Any]:
+        """The functions of one are those of all."""
+        return self.lanes[0].algorithm
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Of an observation and of an action."""
+        return len(self.scaling.observation_mean), len(self.scaling.action_low)
+
+    def initial_carries(self) -> list[Carry]:
+        """Each run's own: of its seed, and with its continuous settings."""
+        carries = [
+            initial_carry(self.algorithm, self.batch_size, *self.sizes, seed=lane.run.seed)
+            for lane in self.lanes
+        ]
+        algorithms = [lane.algorithm for lane in self.lanes]
+        if all(algorithm is self.algorithm for algorithm in algorithms):
+            return carries
+        # To compile an initial state takes seconds; but for these settings one program serves all.
+        hypers = jax.jit(lambda key: [a.init(key).hyper for a in algorithms])(keys(0)[0])
+        return [
+            carry._replace(state=carry.state._replace(hyper=hyper))
+            for carry, hyper in zip(carries, hypers, strict=True)
+        ]
+
+    def flops(self) -> float:
+        """Arithmetic of one step of all runs."""
+        update = trace_update(self.algorithm, self.batch_size, *self.sizes)
+        return len(self.lanes) * cost_of(update).flops
+
+    def agent(self, carry: Carry, lane: int) -> Agent:
+        """What one run has learned."""
+        run = self.lanes[lane].run
+        assert run.run is not None
+        state = one_of(carry.state, lane, len(self.lanes))
+        return Agent(self.algorithm, state, self.scaling, self.task, seed=run.seed, folder=run.run)
 
 
-def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
-    """Train from a step to the end of the run, leaving everything in the run folder.
+class Member(NamedTuple):
+    """A run that takes part in the loop."""
 
-    Raises KeyboardInterrupt, with a checkpoint written, when the user asks to stop.
+    lane: int
+    """Its place in the program."""
+    folder: RunFolder
+    events: EventFiles
+
+
+def run_loop(
+    plan: Plan, folders: Sequence[RunFolder], carry: Carry, step: int, forecast: Forecast
+) -> Carry:
+    """Train all runs from a step to their end, leaving everything in their folders.
+
+    Raises KeyboardInterrupt, with checkpoints written, when the user asks to stop. A run that diverges
+    is marked and left out of all that is kept, while its lane goes on beside the others: the program,
+    and so the bits of the others, stay what they are. When none is left, DivergedError is raised.
     """
     run = plan.run
     validate = jax.jit(plan.algorithm.validate) if plan.algorithm.validate else None
@@ -70,12 +124,18 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
     saved_at = clock = time.monotonic()
     with (
         stop_requests() as stop_asked,
-        TrainingDisplay(run.steps, step) as display,
-        EventFiles(folder, enabled=run.tensorboard) as events,
+        TrainingDisplay(run.steps, step, [folder.path.name for folder in folders]) as display,
+        ExitStack() as files,
     ):
-        display.scores(folder.last(), folder.best())
-        _evaluate_if_due(plan, folder, carry, step, display, events, stop_asked)
-        while not is_over(step, folder, run):
+        members = [
+            Member(i, folder, files.enter_context(EventFiles(folder, enabled=run.tensorboard)))
+            for i, folder in enumerate(folders)
+            if not folder.diverged()
+        ]
+        for member in members:
+            display.scores(member.lane, member.folder.last(), member.folder.best())
+        _evaluate_if_due(plan, members, carry, step, display, stop_asked)
+        while not is_over(step, folders[0], run):
             stop = min(step + length, _next_boundary(step, run), plan.feed.reach(step))
             began = time.monotonic()
             carry = jax.block_until_ready(plan.feed.advance(carry, step, stop))
@@ -85,32 +145,37 @@ def run_loop(plan: Plan, folder: RunFolder, carry: Carry, step: int) -> Carry:
             rate = done / max(seconds, 1e-9)
             length = max(1, min(2 * max(length, done), round(CHUNK_SECONDS * rate)))
             display.step(step)
-            means = {name: float(s / carry.steps) for name, s in carry.sums.items()}
-            _refuse_divergence(means, step, folder)
+            means = carry.means()
+            members = _sound(members, means, step)
 
             best_so_far = False
             if step % run.log_every == 0 or step == run.steps:
-                record = means
                 if validate is not None and plan.held_out is not None:
-                    record["validation"] = float(validate(carry.state, plan.held_out))
-                    earlier = [m.get("validation") for m in folder.read("metrics")]
-                    best_so_far = all(v is None or record["validation"] > v for v in earlier)
+                    score = float(validate(carry.state, plan.held_out))
+                    earlier = [m.get("validation") for m in folders[0].read("metrics")]
+                    best_so_far = all(v is None or score > v for v in earlier)
+                    means[0]["validation"] = score
                 carry = carry.fresh()
-                folder.append("metrics", {"step": step, **record})
                 now = time.monotonic()
                 speed = (step - measured_from) / max(now - clock, 1e-9)
-                folder.append("timing", {"step": step, "steps_per_s": speed, "time": time.time()})
                 clock, measured_from = now, step
-                events.metrics(step, record)
+                timing = {"step": step, "steps_per_s": speed, "time": time.time()}
+                for member in members:
+                    member.folder.append("metrics", {"step": step, **means[member.lane]})
+                    member.folder.append("timing", timing)
+                    member.events.metrics(step, means[member.lane])
             due = time.monotonic() - saved_at > 60.0 * run.checkpoint_minutes
-            stopping = stop_asked()  # looked at once: it may change while we save
-            over = is_over(step, folder, run)
+            # Looked at once: it may change while we save.
+            stopping = stop_asked() or not forecast.go_on(done, seconds, step, display)
+            over = is_over(step, folders[0], run)
             if due or best_so_far or stopping or over or _evaluation_at(step, run):
-                folder.save_checkpoint(step, carry)
+                for member in members:
+                    own = one_of(carry, member.lane, len(plan.lanes))
+                    member.folder.save_checkpoint(step, own)
                 saved_at = time.monotonic()
             if stopping:
-                raise KeyboardInterrupt(_how_to_go_on(folder))
-            _evaluate_if_due(plan, folder, carry, step, display, events, stop_asked)
+                raise KeyboardInterrupt(_how_to_go_on(members))
+            _evaluate_if_due(plan, members, carry, step, display, stop_asked)
     return carry
 
 
@@ -136,50 +201,64 @@ def _evaluation_at(step: int, run: RunConfig) -> bool:
 
 def _evaluate_if_due(
     plan: Plan,
-    folder: RunFolder,
+    members: Sequence[Member],
     carry: Carry,
     step: int,
     display: TrainingDisplay,
-    events: EventFiles,
     stop_asked: Callable[[], bool],
 ) -> None:
-    """Evaluate at this step, unless that was done before the run was interrupted."""
-    final = plan.run.final_episodes > 0 and is_over(step, folder, plan.run)
-    if plan.task is None or not (final or _evaluation_at(step, plan.run)):
-        return
-    if any(record["step"] == step for record in folder.read("evals")):
-        return
-    episodes = plan.run.final_episodes if final else plan.run.eval_episodes
-    agent = plan.agent(carry.state)
-    try:
-        result: EvalResult = agent.evaluate(episodes, step=step, paths=8, stop_asked=stop_asked)
-    except KeyboardInterrupt:  # the checkpoint of this step is written; resuming evaluates first
-        raise KeyboardInterrupt(_how_to_go_on(folder)) from None
-    folder.save_diagnostics(step, diagnose(agent, result, plan.feed, plan.discount))
-    record = {"step": step, "episodes": episodes, **result.record()}
-    folder.append("evals", record)
-    events.evaluation(record)
-    display.scores(record, folder.best())
+    """Evaluate at this step, unless that was done before the runs were interrupted."""
+    for member in members:
+        folder = member.folder
+        final = plan.run.final_episodes > 0 and is_over(step, folder, plan.run)
+        if plan.task is None or not (final or _evaluation_at(step, plan.run)):
+            return
+        if any(record["step"] == step for record in folder.read("evals")):
+            continue
+        episodes = plan.run.final_episodes if final else plan.run.eval_episodes
+        agent = plan.agent(carry, member.lane)
+        try:
+            result: EvalResult = agent.evaluate(episodes, step=step, paths=8, stop_asked=stop_asked)
+        except KeyboardInterrupt:  # checkpoints of this step are written; resuming evaluates first
+            raise KeyboardInterrupt(_how_to_go_on(members)) from None
+        discount = plan.lanes[member.lane].discount
+        folder.save_diagnostics(step, diagnose(agent, result, plan.feed, discount))
+        record = {"step": step, "episodes": episodes, **result.record()}
+        folder.append("evals", record)
+        member.events.evaluation(record)
+        display.scores(member.lane, record, folder.best())
 
 
-def _how_to_go_on(folder: RunFolder) -> str:
-    return (
-        f"Saved at step {folder.checkpoint_steps()[-1]}; go on with `chary resume {folder.path}`."
-    )
+def _how_to_go_on(members: Sequence[Member]) -> str:
+    folder = members[0].folder
+    path = folder.path if len(members) == 1 else folder.path.parent
+    return f"Saved at step {folder.checkpoint_steps()[-1]}; go on with `chary resume {path}`."
 
 
-def _refuse_divergence(means: dict[str, float], step: int, folder: RunFolder) -> None:
-    for name, number in means.items():
-        if not np.isfinite(number) or abs(number) > DIVERGED:
-            what = "is not a number" if np.isnan(number) else f"has grown to {number:.3g}"
-            sound = folder.checkpoint_steps()
-            message = (
-                f"training diverged: {name} {what} before step {step}. The last checkpoint is of step "
-                f"{sound[-1] if sound else 'none'}. Try lower learning rates, scaled rewards or "
-                "normalised observations."
-            )
-            folder.mark_diverged(step, message)
-            raise DivergedError(message)
+def _sound(members: Sequence[Member], means: Sequence[dict[str, float]], step: int) -> list[Member]:
+    """The runs whose numbers still mean something; the others are marked, and named."""
+    sound, message = [], ""
+    for member in members:
+        wild = [
+            f"{name} {'is not a number' if np.isnan(mean) else f'has grown to {mean:.3g}'}"
+            for name, mean in means[member.lane].items()
+            if not np.isfinite(mean) or abs(mean) > DIVERGED
+        ]
+        if not wild:
+            sound.append(member)
+            continue
+        steps = member.folder.checkpoint_steps()
+        message = (
+            f"training diverged: {wild[0]} before step {step}. The last checkpoint is of step "
+            f"{steps[-1] if steps else 'none'}. Try lower learning rates, scaled rewards or "
+            "normalised observations."
+        )
+        member.folder.mark_diverged(step, message)
+        if len(means) > 1:
+            say(f"{member.folder.path}: {message}")
+    if not sound:
+        raise DivergedError(message)
+    return sound
 
 
 @contextmanager

@@ -44,6 +44,59 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def cpu_features() -> str:
+    """The processor's name and the instructions it knows, as far as the system says."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    flags = [line for line in lines if line.startswith(("flags", "Features"))]
+    return f"{cpu_name()} {flags[0] if flags else platform.machine()}"
+
+
+def cache_folder() -> Path:
+    """Where chary keeps what can be made again: CHARY_CACHE, or the platform's cache folder."""
+    import platformdirs
+
+    return Path(os.environ.get("CHARY_CACHE") or platformdirs.user_cache_dir("chary"))
+
+
+def available_memory() -> float:
+    """Bytes that a program may still take: of the accelerator, or of this machine and container."""
+    import jax
+
+    stats = jax.devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return float(stats["bytes_limit"] - stats["bytes_in_use"])
+    found = [float("inf")]
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                found.append(1024.0 * int(line.split()[1]))
+        limit = (Path("/sys/fs/cgroup") / "memory.max").read_text().strip()
+        if limit != "max":
+            used = (Path("/sys/fs/cgroup") / "memory.current").read_text()
+            found.append(float(limit) - float(used))
+    except OSError:  # not every system has these files
+        pass
+    if len(found) == 1:
+        found.append(float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+    return max(0.0, min(found))
+
+
+def memory_in_use() -> float:
+    """The most bytes that this process has held so far: of the accelerator, or of this machine."""
+    import resource
+
+    import jax
+
+    stats = jax.devices()[0].memory_stats()
+    if stats and "peak_bytes_in_use" in stats:
+        return float(stats["peak_bytes_in_use"])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak if sys.platform == "darwin" else 1024 * peak)
+
+
 def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
     found = {"python": platform.python_version()}

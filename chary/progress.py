@@ -3,7 +3,7 @@
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -54,7 +54,7 @@ def progress_bar(title: str, *, total: int) -> Iterator[Callable[[int], None]]:
 class TrainingDisplay:
     """Step, speed, time left and last scores: a live bar, or a line an evaluation without terminal."""
 
-    def __init__(self, total: int, step: int):
+    def __init__(self, total: int, step: int, runs: Sequence[str]):
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -66,7 +66,7 @@ class TrainingDisplay:
 
         self._console = Console(stderr=True)
         self._progress = Progress(
-            TextColumn("training"),
+            TextColumn("training" if len(runs) == 1 else f"training {len(runs)} runs"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
@@ -78,6 +78,9 @@ class TrainingDisplay:
         self._bar = self._progress.add_task("", total=total, completed=step, speed="", scores="")
         self._began, self._first = time.monotonic(), step
         self._total = total
+        self._runs = runs
+        self._last: dict[int, dict[str, Any]] = {}
+        """Each run's newest evaluation."""
 
     def __enter__(self) -> "TrainingDisplay":
         self._progress.start()
@@ -92,17 +95,36 @@ class TrainingDisplay:
         self._progress.stop()
 
     def step(self, step: int) -> None:
-        """The run has got this far."""
+        """The runs have got this far."""
         self._progress.update(self._bar, completed=step, speed=f"{self._speed(step):.0f}/s")
 
-    def scores(self, last: dict[str, Any] | None, best: dict[str, Any] | None) -> None:
-        """The newest and the best evaluation."""
+    def scores(self, run: int, last: dict[str, Any] | None, best: dict[str, Any] | None) -> None:
+        """The newest and the best evaluation of one run."""
         if last is None or best is None:
             return
+        self._last[run] = last
         text = f"{_score(last)}, best {_score(best)}"
-        self._progress.update(self._bar, scores=text)
+        several = len(self._runs) > 1
+        self._progress.update(
+            self._bar, scores=_summary([*self._last.values()]) if several else text
+        )
         if not self._console.is_terminal:
-            say(f"step {last['step']}/{self._total}: {text}")
+            whose = f"{self._runs[run]}: " if several else ""
+            say(f"step {last['step']}/{self._total}: {whose}{text}")
+
+    def say(self, message: str) -> None:
+        """A line above the bar."""
+        self._progress.stop()
+        say(message)
+        self._progress.start()
+
+    def confirm(self, question: str) -> bool:
+        """Ask a person, who agrees unless they say no."""
+        self._progress.stop()
+        print(question, end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        self._progress.start()
+        return not answer.strip().lower().startswith("n")
 
     def _speed(self, step: int) -> float:
         return (step - self._first) / max(time.monotonic() - self._began, 1e-9)
@@ -163,14 +185,31 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+    if minutes < 90:
+        return f"{minutes} min"
+    days = seconds / 86400
+    return f"{days:.1f} days" if days > 2 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+_DIGITS = {"success": 2, "score": 1, "return": 1, "validation": 3}
+
+
+def _measured(evaluation: dict[str, Any]) -> tuple[str, float]:
+    """The number that says most, and its name."""
+    for name in ("success", "score", "return"):
+        if evaluation.get(name) is not None:
+            return name, evaluation[name]
+    return "validation", evaluation.get("validation", float("nan"))
 
 
 def _score(evaluation: dict[str, Any]) -> str:
-    if evaluation.get("success") is not None:
-        return f"success {evaluation['success']:.2f}"
-    if evaluation.get("score") is not None:
-        return f"score {evaluation['score']:.1f}"
-    if evaluation.get("return") is not None:
-        return f"return {evaluation['return']:.1f}"
-    return f"validation {evaluation.get('validation', float('nan')):.3f}"
+    name, number = _measured(evaluation)
+    return f"{name} {number:.{_DIGITS[name]}f}"
+
+
+def _summary(evaluations: Sequence[dict[str, Any]]) -> str:
+    """The last scores of several runs: each of a few, or the range of many."""
+    name, numbers = _measured(evaluations[0])[0], [_measured(e)[1] for e in evaluations]
+    few = numbers if len(numbers) <= 6 else [min(numbers), max(numbers)]
+    between = " " if few is numbers else " to "
+    return f"{name} " + between.join(f"{number:.{_DIGITS[name]}f}" for number in few)

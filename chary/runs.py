@@ -15,7 +15,7 @@ Lines are appended whole. Resuming cuts every log back to the step of the checkp
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -102,7 +102,8 @@ class RunFolder:
         """Forget everything after a step: log lines, diagnostics, and checkpoints, which are damaged."""
         sound = {s for s in self.checkpoint_steps() if s <= step}
         checkpoints.prune(self.checkpoint_folder, sound)
-        (self.path / "diverged.json").unlink(missing_ok=True)
+        if not self.diverged(step):
+            (self.path / "diverged.json").unlink(missing_ok=True)
         for log in LOGS:
             if (self.path / f"{log}.jsonl").exists():
                 kept = [record for record in self.read(log) if record["step"] <= step]
@@ -118,8 +119,13 @@ class RunFolder:
             self.path / "diverged.json", json.dumps({"step": step, "reason": reason}) + "\n"
         )
 
-    def diverged(self) -> bool:
-        return (self.path / "diverged.json").exists()
+    def diverged(self, by: int | None = None) -> bool:
+        """Whether training has become meaningless, or had by a step."""
+        try:
+            step = json.loads((self.path / "diverged.json").read_text())["step"]
+        except FileNotFoundError:
+            return False
+        return by is None or step <= by
 
     def save_diagnostics(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         folder = self.path / "diagnostics"
@@ -154,20 +160,8 @@ class RunFolder:
     def restore(self, like: State, *, step: int | None = None) -> tuple[int, State, list[str]]:
         """The newest sound checkpoint (or that of a step), and warnings about damaged ones."""
         wanted = self.checkpoint_steps()[::-1] if step is None else [step]
-        damage: list[str] = []
-        for candidate in wanted:
-            try:
-                return (
-                    candidate,
-                    checkpoints.restore(self.checkpoint_folder, candidate, like),
-                    damage,
-                )
-            except checkpoints.DamagedCheckpointError as error:
-                damage.append(f"{self.checkpoint_folder / str(candidate)}: damaged ({error}).")
-        detail = f" {' '.join(damage)}" if damage else ""
-        raise CharyError(
-            f"{self.path}: no sound checkpoint to start from.{detail} Train again in another --run."
-        )
+        found, (state,), damage = restore_all([self], [like], wanted)
+        return found, state, damage
 
     def best(self) -> Record | None:
         """The evaluation with the best score (or validation, where there is no simulator).
@@ -184,6 +178,44 @@ class RunFolder:
         """The newest evaluation."""
         evals = self.read("evals")
         return evals[-1] if evals else None
+
+
+def common_steps(folders: Sequence[RunFolder]) -> list[int]:
+    """Steps from which runs can go on together, the newest first: all have a checkpoint of it, but those
+    that had diverged by then."""
+    steps = {step for folder in folders for step in folder.checkpoint_steps()}
+    return [
+        step
+        for step in sorted(steps, reverse=True)
+        if all(step in folder.checkpoint_steps() or folder.diverged(step) for folder in folders)
+    ]
+
+
+def restore_all(
+    folders: Sequence[RunFolder], likes: Sequence[State], steps: Sequence[int]
+) -> tuple[int, list[State], list[str]]:
+    """The first of these steps at which every checkpoint is sound, the states, and what is damaged.
+
+    Runs that had diverged by then have none; what they are given is the state in `likes`.
+    """
+    damage: list[str] = []
+    for step in steps:
+        states: list[State] = []
+        for folder, like in zip(folders, likes, strict=True):
+            if step not in folder.checkpoint_steps() and folder.diverged(step):
+                states.append(like)
+                continue
+            try:
+                states.append(checkpoints.restore(folder.checkpoint_folder, step, like))
+            except checkpoints.DamagedCheckpointError as error:
+                damage.append(f"{folder.checkpoint_folder / str(step)}: damaged ({error}).")
+                break
+        else:
+            return step, states, damage
+    detail = f" {' '.join(damage)}" if damage else ""
+    raise CharyError(
+        f"{folders[0].path}: no sound checkpoint to start from.{detail} Train again in another --run."
+    )
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Settings of a run beside those of its algorithm, and how presets fill them in."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import inf, isfinite
 from pathlib import Path
@@ -77,6 +78,25 @@ def require(condition: bool, option: str, value: object, allowed: str) -> None:
 def require_rate(option: str, value: float) -> None:
     """Refuse a step size that would not learn."""
     require(0.0 < value < inf, option, value, "above 0 and finite")
+
+
+def require_layers(hidden: tuple[int, ...], batch_size: int) -> None:
+    """Refuse networks or batches of nothing."""
+    require(min(hidden, default=0) >= 1, "hidden", hidden, "sizes of at least 1")
+    require(batch_size >= 1, "batch-size", batch_size, "at least 1")
+
+
+def require_backup(discount: float, tau: float) -> None:
+    """Refuse a discount or a target average that is none."""
+    require(0.0 <= discount <= 1.0, "discount", discount, "between 0 and 1")
+    require(0.0 < tau <= 1.0, "tau", tau, "above 0 and at most 1")
+
+
+def refuse_repeats(option: str, values: Sequence[Any]) -> None:
+    """Nothing is to be trained twice under one name."""
+    repeated = [value for value in values if list(values).count(value) > 1]
+    if repeated:
+        raise CharyError(f"--{option} names {repeated[0]} more than once.")
 
 
 def apply(

@@ -2,23 +2,25 @@
 
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chary import algos, chunk, data, loop, settings
+from chary import algos, chunk, data, group, loop, settings
 from chary.agent import Agent
+from chary.compiled import keep_compiled
 from chary.data import sources
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling
 from chary.envs import Task, find_task
-from chary.errors import CharyError, unknown_name
+from chary.errors import CharyError, DivergedError, unknown_name
 from chary.feed import make_feed
-from chary.machine import command_line, layout, versions
+from chary.forecast import Forecast
+from chary.group import Spec, same_run
 from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
 from chary.tensorboard import require_tensorboard
-from chary.version import __version__
 
 
 def train(
@@ -37,16 +39,27 @@ def train(
     a named dataset. With `resume`, a run of the same settings that is already in the folder is gone on
     with, or just opened where it is complete.
     """
+    config, run_config = resolve(algorithm, dataset, preset, run, changes)
+    return start(algorithm, config, run_config, dataset=dataset, preset=preset, go_on=resume)
+
+
+def resolve(
+    algorithm: str,
+    dataset: str | Path | Dataset,
+    preset: str,
+    run: str | Path | None,
+    changes: dict[str, Any],
+) -> tuple[Any, RunConfig]:
+    """An algorithm's settings and the run's: the preset's, with changes."""
     name = dataset.name if isinstance(dataset, Dataset) else str(dataset)
     config, run_config = configure(algorithm, preset, name)
-    changes["dataset"] = name
+    changes = {**changes, "dataset": name}
     if isinstance(dataset, Dataset):
         changes["dataset"] = dataset.origin or name
         changes["data_file"] = Path(dataset.data_file) if dataset.data_file else None
     if run is not None:
         changes["run"] = Path(run)
-    config, run_config = settings.apply(changes, config, run_config, source="chary.train")
-    return start(algorithm, config, run_config, dataset=dataset, preset=preset, go_on=resume)
+    return settings.apply(changes, config, run_config, source="chary.train")
 
 
 def configure(algorithm: str, preset: str, dataset: str) -> tuple[Any, RunConfig]:
@@ -69,37 +82,54 @@ def start(
     dataset: str | Path | Dataset,
     preset: str,
     go_on: bool = False,
+    yes: bool = False,
 ) -> Agent:
-    """Begin a run with complete settings, or go on with the same one where that is asked for."""
+    """Begin a run with complete settings, or go on with the same one where that is asked for.
+
+    With `yes`, nobody is asked whether a run of days is meant.
+    """
+    keep_compiled()
     run, dataset = complete(algorithm, run, dataset)
     assert run.run is not None
+    check(config, run)
+    config = settle(config, run, dataset)
+    plan = make_plan(algorithm, [Spec(config, run)], dataset)
+    with claimed(run.run):
+        folder = same_run(algorithm, config, run, dataset)
+        if folder is None:
+            (folder,) = group.create(algorithm, [Spec(config, run)], dataset, plan.scaling, preset)
+        elif not go_on:
+            raise CharyError(
+                f"{group.there(folder)}. Go on with `chary resume {folder.path}`, or choose another "
+                "folder."
+            )
+        return plan.agent(_go_on(plan, [folder], yes=yes), 0)
+
+
+def check(config: Any, run: RunConfig) -> None:
+    """Refuse what cannot be trained, and warn of what teaches nothing, before anything is made."""
     if getattr(config, "warmup_steps", 0) >= run.steps:
         warnings.warn(
             f"all {run.steps} steps are warm-up ({config.warmup_steps} steps of behavioural cloning): "
             "the policy will only imitate. Set --warmup-steps or take a --preset.",
-            stacklevel=2,
+            stacklevel=3,
         )
     if run.tensorboard:
         require_tensorboard()
-    plan = _plan(algorithm, config, run, dataset)
-    with claimed(run.run):
-        folder = same_run(algorithm, config, run, dataset)
-        if folder is None:
-            record = {
-                "chary": __version__,
-                **_identity(algorithm, config, run, dataset),
-                "preset": preset,
-                "scaling": plan.scaling.to_json(),
-                "layout": layout(),
-                "versions": versions(),
-                "command": command_line(),
-            }
-            return _train(plan, RunFolder.create(run.run, record), None, 0)
-        if not go_on:
-            raise CharyError(
-                f"{_there(folder)}. Go on with `chary resume {folder.path}`, or choose another folder."
-            )
-        return _go_on(folder, plan)
+
+
+def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
+    """Settings with what is measured on this machine; a run that is there already keeps its own."""
+    if getattr(config, "chunk", 0) is not None:
+        return config
+    assert run.run is not None
+    if RunFolder.exists(run.run):
+        chunk = RunFolder.open(run.run).config.get("settings", {}).get("chunk")
+    else:
+        from chary.fastest import fastest_chunk
+
+        chunk = fastest_chunk(config, dataset.observation_size, dataset.action_size)
+    return replace(config, chunk=chunk)
 
 
 def complete(
@@ -124,80 +154,75 @@ def complete(
     return run, dataset
 
 
-def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> RunFolder | None:
-    """What is already in a run's folder, which must be the same run; None where nothing is."""
-    assert run.run is not None
-    if not RunFolder.exists(run.run):
-        return None
-    folder = RunFolder.open(run.run)
-    differences = _differences(folder.config, _identity(algorithm, config, run, dataset))
-    if differences:
-        raise CharyError(
-            f"{_there(folder)}, with other settings ({'; '.join(differences)}). Choose another folder."
-        )
-    return folder
-
-
-def _identity(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> dict[str, Any]:
-    """What makes a run this run and no other."""
-    return {
-        "algorithm": algorithm,
-        "settings": settings.to_json(config),
-        "run": settings.to_json(run),
-        "dataset": {
-            "name": dataset.name,
-            "fingerprint": dataset.fingerprint,
-            "transitions": dataset.size,
-            "observation_size": dataset.observation_size,
-            "action_size": dataset.action_size,
-        },
-    }
-
-
 def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None) -> Agent:
     """Go on with a run from its newest sound checkpoint, to the same bits as if never interrupted.
 
-    `dataset` is needed only where the run was started with one from memory; `steps` lengthens the
-    run.
+    Runs that are trained together go on together. `dataset` is needed only where the run was started
+    with one from memory; `steps` lengthens the run.
     """
-    RunFolder.open(Path(run))  # refuses what is no run before claiming it
-    with claimed(Path(run)):
-        folder = RunFolder.open(Path(run))
-        algorithm, config, run_config = _settings_of(folder)
-        run_config = replace(run_config, run=folder.path)  # it may have been moved
-        if steps is not None and steps < run_config.steps:
-            raise CharyError(
-                f"{run}: already meant to run {run_config.steps} steps; --steps must not be less."
-            )
-        dataset = dataset or data.load(run_config.dataset, data_file=run_config.data_file)
-        if dataset.fingerprint != folder.config["dataset"]["fingerprint"]:
-            raise CharyError(
-                f"{run}: the data of '{run_config.dataset}' is not what this run learned from "
-                f"(fingerprint {dataset.fingerprint[:12]}, not "
-                f"{folder.config['dataset']['fingerprint'][:12]})."
-            )
-        if steps is not None:
-            run_config = replace(run_config, steps=steps)
-            folder.write_config({**folder.config, "run": settings.to_json(run_config)})
-        return _go_on(folder, _plan(algorithm, config, run_config, dataset))
+    agent = resume_group(Path(run), dataset=dataset, steps=steps)[Path(run)]
+    if agent is None:
+        raise DivergedError(f"{run}: training diverged; the runs beside it have gone on.")
+    return agent
 
 
-def _go_on(folder: RunFolder, plan: loop.Plan) -> Agent:
-    """Train on from the newest sound checkpoint."""
-    _warn_of_changes(folder)
-    carry, step = None, 0
-    if folder.checkpoint_steps():
-        step, carry, damage = folder.restore(plan.initial_carry())
-        for line in damage:
-            warnings.warn(f"{line} Going on from step {step}.", stacklevel=3)
-    folder.cut_back(step)
-    return _train(plan, folder, carry, step)
+def resume_group(
+    run: Path,
+    *,
+    dataset: Dataset | None = None,
+    steps: int | None = None,
+    alone: bool = False,
+    yes: bool = False,
+) -> dict[Path, Agent | None]:
+    """Go on with a run and those that are trained with it, unless it is to go on alone from now on.
+
+    An agent for every folder, None where the run has diverged.
+    """
+    keep_compiled()
+    RunFolder.open(run)  # refuses what is no run before claiming it
+    paths = [run] if alone else group.companions(run)
+    with group.all_claimed(paths):
+        folders = [RunFolder.open(path) for path in paths]
+        if alone:
+            group.leave(folders[0])
+        algorithm = group.spec_of(folders[0])[0]
+        specs = [group.spec_of(folder)[1] for folder in folders]
+        goal = max(spec.run.steps for spec in specs)
+        if steps is not None and steps < goal:
+            raise CharyError(f"{run}: already meant to run {goal} steps; --steps must not be less.")
+        first = specs[0].run
+        dataset = dataset or data.load(first.dataset, data_file=first.data_file)
+        for folder in folders:
+            if dataset.fingerprint != folder.config["dataset"]["fingerprint"]:
+                raise CharyError(
+                    f"{folder.path}: the data of '{first.dataset}' is not what this run learned from "
+                    f"(fingerprint {dataset.fingerprint[:12]}, not "
+                    f"{folder.config['dataset']['fingerprint'][:12]})."
+                )
+        specs = [Spec(spec.config, replace(spec.run, steps=steps or goal)) for spec in specs]
+        plan = make_plan(algorithm, specs, dataset)
+        for folder, spec in zip(folders, specs, strict=True):
+            if folder.config["run"]["steps"] != spec.run.steps:
+                folder.write_config({**folder.config, "run": settings.to_json(spec.run)})
+        carry = _go_on(plan, folders, yes=yes)
+        return {
+            folder.path: None if folder.diverged() else plan.agent(carry, lane)
+            for lane, folder in enumerate(folders)
+        }
+
+
+def _go_on(plan: loop.Plan, folders: Sequence[RunFolder], *, yes: bool) -> chunk.Carry:
+    """Train to the end from the newest step of which all have a sound checkpoint, or from the start."""
+    step, carries = group.restore(folders, plan.initial_carries())
+    forecast = Forecast(plan.title, plan.run.steps, plan.flops, ask=not yes)
+    return loop.run_loop(plan, folders, chunk.together(carries), step, forecast)
 
 
 def open_run(run: str | Path, *, which: str = "last") -> Agent:
     """What a run has learned: its last state, or the one that scored best."""
+    keep_compiled()
     folder = RunFolder.open(Path(run))
-    algorithm, config, run_config = _settings_of(folder)
+    algorithm, (config, run_config) = group.spec_of(folder)
     if which not in ("last", "best"):
         raise CharyError(f"which is '{which}', but must be 'last' or 'best'.")
     best = folder.best() if which == "best" else None
@@ -221,30 +246,45 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     )
 
 
-def _plan(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> loop.Plan:
-    """Put together what the loop needs."""
-    assert run.reward_scale is not None and run.reward_shift is not None
-    reward = RewardTransform(run.reward_scale, run.reward_shift)
-    made = algos.entry(algorithm).make(config, dataset.observation_size, dataset.action_size)
-    if run.validation and made.validate is None:
+def make_plan(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> loop.Plan:
+    """Put together what the loop needs for runs that differ only in seeds and continuous settings."""
+    config, run = specs[0]
+    make, sizes = algos.entry(algorithm).make, (dataset.observation_size, dataset.action_size)
+    # Equal settings are one value, so that what is compiled for one run serves the next.
+    made = {c: make(c, *sizes) for c in dict.fromkeys(spec.config for spec in specs)}
+    first = made[config]
+    if run.validation and first.validate is None:
         raise CharyError(
             f"--validation holds out data to score an algorithm on, but {algorithm} has no such score."
         )
-    held_out = None
-    learn_from = dataset
+    learn_from, held_out = dataset, None
     if run.validation:
         learn_from, held_out = dataset.split(run.validation, run.seed)
-    scaling = Scaling.of(learn_from, reward, normalise_observations=run.normalise_observations)
+    scaling = scaling_of(learn_from, run)
+    members = f", {config.members} members" if hasattr(config, "members") else ""
+    title = (
+        f"{len(specs)} runs of {algorithm}{members} each" if len(specs) > 1 else algorithm + members
+    )
     return loop.Plan(
-        algorithm=made,
+        lanes=tuple(
+            loop.Lane(made[config], getattr(config, "discount", None), run) for config, run in specs
+        ),
+        title=title,
         batch_size=config.batch_size,
-        discount=getattr(config, "discount", None),
-        run=run,
-        feed=make_feed(made, learn_from, scaling, config.batch_size, seed=run.seed),
+        feed=make_feed(
+            first, learn_from, scaling, config.batch_size, seeds=[s.run.seed for s in specs]
+        ),
         held_out=held_out.transitions(scaling) if held_out else None,
         scaling=scaling,
         task=_task_of(dataset),
     )
+
+
+def scaling_of(dataset: Dataset, run: RunConfig) -> Scaling:
+    """How a run sees the data that it learns from."""
+    assert run.reward_scale is not None and run.reward_shift is not None
+    reward = RewardTransform(run.reward_scale, run.reward_shift)
+    return Scaling.of(dataset, reward, normalise_observations=run.normalise_observations)
 
 
 def _task_of(dataset: Dataset) -> Task | None:
@@ -262,56 +302,3 @@ def _task_of(dataset: Dataset) -> Task | None:
             f"{spaces}, but has {sizes}. Give it another name."
         )
     return task
-
-
-def _train(plan: loop.Plan, folder: RunFolder, carry: chunk.Carry | None, step: int) -> Agent:
-    carry = loop.run_loop(plan, folder, carry or plan.initial_carry(), step)
-    return plan.agent(carry.state)
-
-
-def _settings_of(folder: RunFolder) -> tuple[str, Any, RunConfig]:
-    """The algorithm and settings that a run folder records."""
-    try:
-        algorithm = folder.config["algorithm"]
-        config = settings.from_json(algos.entry(algorithm).config, folder.config["settings"])
-        run = settings.from_json(RunConfig, folder.config["run"])
-        described = ("name", "fingerprint", "observation_size", "action_size")
-        for part, keys in (("dataset", described), ("scaling", Scaling._fields)):
-            for key in keys:
-                folder.config[part][key]  # a damaged file is noticed here, not halfway through
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CharyError(
-            f"{folder.path}/config.json: damaged or of another version ({error})."
-        ) from error
-    return algorithm, config, run
-
-
-def _differences(there: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """Settings in which the run in a folder differs from the one that is wanted."""
-    if there.get("algorithm") != wanted["algorithm"]:
-        return [f"algorithm is {there.get('algorithm')} there, not {wanted['algorithm']}"]
-    differences: list[str] = []
-    for part in ("settings", "run", "dataset"):
-        mine, theirs = wanted[part], there.get(part, {})
-        # A folder may be called by another name: runs/a, or its whole path.
-        changed = [key for key in mine if mine[key] != theirs.get(key) and key != "run"]
-        differences += [f"{key} is {theirs.get(key)} there, not {mine[key]}" for key in changed]
-    return differences
-
-
-def _there(folder: RunFolder) -> str:
-    steps = folder.checkpoint_steps()
-    return f"{folder.path}: already holds a run, at step {steps[-1] if steps else 0}"
-
-
-def _warn_of_changes(folder: RunFolder) -> None:
-    """Resuming is exact only on the same kind of machine with the same versions."""
-    for part, now in (("layout", layout()), ("versions", versions())):
-        before = folder.config.get(part, {})
-        changed = [f"{k} {before.get(k)} -> {v}" for k, v in now.items() if before.get(k) != v]
-        if changed:
-            warnings.warn(
-                f"{folder.path}: resumed with another {part} ({'; '.join(changed)}); the result may "
-                "differ in the last bits from an uninterrupted run.",
-                stacklevel=3,
-            )

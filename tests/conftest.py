@@ -10,9 +10,15 @@ from pathlib import Path
 
 from jaxtyping import install_import_hook
 
-# Most of the time here would go into compiling: tests in this process compile carelessly, and every
-# program, here and in subprocesses, is compiled once and then taken from a cache of this session.
-CARELESS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+# Most of the time here would go into compiling: tests compile carelessly, unless they are about the very
+# programs that users run, and what is compiled once is then taken from a cache of this session.
+CARELESS = " ".join(
+    [
+        "--xla_backend_optimization_level=0",
+        "--xla_llvm_disable_expensive_passes=true",
+        "--xla_cpu_use_fusion_emitters=false",
+    ]
+)
 os.environ.update(
     JAX_PLATFORMS="cpu",
     XLA_FLAGS=CARELESS,
@@ -90,6 +96,6 @@ def run_chary(
         text=True,
         timeout=240,
         cwd=cwd,
-        env={**os.environ, "XLA_FLAGS": "", **environment},
+        env={**os.environ, **environment},
         check=False,
     )

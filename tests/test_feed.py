@@ -30,7 +30,7 @@ def mapped(dataset: Dataset, tmp_path: Path) -> Dataset:
 def both(dataset: Dataset, mapped: Dataset) -> list[Feed]:
     algorithm = make_bc(BCConfig(hidden=(8,)), 3, 2)
     scaling = Scaling.of(dataset, RewardTransform(2.0, 1.0), normalise_observations=True)
-    return [make_feed(algorithm, data, scaling, BATCH, seed=3) for data in (dataset, mapped)]
+    return [make_feed(algorithm, data, scaling, BATCH, seeds=[3]) for data in (dataset, mapped)]
 
 
 def test_a_folder_of_columns_stays_on_disk_and_holds_the_same_data(

@@ -16,9 +16,10 @@ from chary import loop
 from chary.chunk import initial_carry
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
+from chary.group import Spec
 from chary.runs import RunFolder
 from chary.settings import RunConfig
-from chary.training import _plan, configure
+from chary.training import configure, make_plan
 from tests.conftest import make_columns
 
 QUICK: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16, "log_every": 10, "eval_every": 0}
@@ -44,10 +45,10 @@ def test_chunks_of_any_length_give_the_same_bits(algorithm: str, dataset: Datase
     config, run = chary.settings.apply(
         {**settings_of(algorithm), "reward_scale": 1.0, "reward_shift": 0.0}, config, run, source=""
     )
-    plan = _plan(algorithm, config, run, dataset)
+    plan = make_plan(algorithm, [Spec(config, run)], dataset)
     ends = []
     for cuts in ([0, 20], [0, 1, 2, 13, 20], list(range(21))):
-        carry = plan.initial_carry()
+        (carry,) = plan.initial_carries()
         for start, stop in pairwise(cuts):
             carry = plan.feed.advance(carry, start, stop)
         ends.append(bits(carry))

@@ -7,15 +7,16 @@ stops rising (`--validation 0.1 --patience 5`), it says how good the data itself
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from chary.algos.critics import LONG_RUN
 from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
-from chary.settings import require, require_rate
+from chary.settings import require_layers, require_rate
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 
@@ -31,15 +32,30 @@ class BCConfig:
     """Adam's step size."""
 
     def __post_init__(self) -> None:
-        require(min(self.hidden, default=0) >= 1, "hidden", self.hidden, "sizes of at least 1")
-        require(self.batch_size >= 1, "batch-size", self.batch_size, "at least 1")
+        require_layers(self.hidden, self.batch_size)
         require_rate("learning-rate", self.learning_rate)
+
+
+PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper-antmaze": PAPER,
+    "paper-gym": PAPER,
+    "paper-maze2d": PAPER,
+    "paper-rlu": PAPER,
+    "small": {"hidden": (64, 64, 64), "learning_rate": 1e-3, "steps": 10_000},
+}
+
+
+class Hyper(NamedTuple):
+    """Continuous settings, kept as arrays so that one compiled program serves every value."""
+
+    learning_rate: Float[Array, ""]
 
 
 class BCState(NamedTuple):
     policy: Policy
     optimiser: PyTree
-    learning_rate: Float[Array, ""]
+    hyper: Hyper
 
 
 def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algorithm[BCState]:
@@ -47,7 +63,7 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
 
     def init(key: PRNGKeyArray) -> BCState:
         policy = Policy.init(observation_size, action_size, config.hidden, key=key)
-        return BCState(policy, adam_init(policy), jnp.float32(config.learning_rate))
+        return BCState(policy, adam_init(policy), Hyper(jnp.float32(config.learning_rate)))
 
     def likelihood(policy: Policy, batch: Batch) -> Float[Array, ""]:
         return policy(batch.observations).log_prob(batch.actions).mean()
@@ -60,8 +76,9 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
     def update(state: BCState, batch: Batch, key: PRNGKeyArray) -> tuple[BCState, Metrics]:
         del key  # the loss is deterministic
         gradient, metrics = jax.grad(policy_loss, has_aux=True)(state.policy, batch)
-        policy, optimiser = adam_step(state.policy, gradient, state.optimiser, state.learning_rate)
-        return BCState(policy, optimiser, state.learning_rate), metrics
+        learning_rate = state.hyper.learning_rate
+        policy, optimiser = adam_step(state.policy, gradient, state.optimiser, learning_rate)
+        return BCState(policy, optimiser, state.hyper), metrics
 
     def act(
         state: BCState,

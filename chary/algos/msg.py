@@ -16,21 +16,23 @@ Shared targets (`chary/targets.py`) give it up for one target for all, and cheap
 (`chary/ensembles/`) for weights that members share.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from chary import losses
 from chary.algos.msg_config import MSGConfig
+from chary.algos.msg_noise import Noise, draw_noise
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
-from chary.optimise import adam_init, adam_step
+from chary.losses import critic_metrics, td_loss, temperature_loss
+from chary.optimise import Moving, adam_init, adam_step, as_arrays, either
 from chary.policies import Policy
 from chary.targets import TARGETS, mean_and_std, smallest
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
+from chary.window import Window, through_windows
 
 
 class Hyper(NamedTuple):
@@ -60,40 +62,8 @@ class MSGState(NamedTuple):
     hyper: Hyper
 
 
-class Noise(NamedTuple):
-    """All that is random in one step."""
-
-    member_actions: Float[Array, "*member batch action"]
-    """Standard normal, for a'_i ~ pi(s') and a_i ~ pi(s) in H_i, or without a member axis one draw for
-    all: each is drawn anew in every step, and that the two share their noise leaves both expectations,
-    and so the gradient's, as they are."""
-    policy_actions: Float[Array, "batch action"]
-    """Standard normal, for a ~ pi(s) in the policy's objective: one sample for all members."""
-    weights: Float[Array, "member batch"]
-    """U[0, 2], the weights of the squared TD errors."""
-    rows: Int[Array, "member batch"] | None = None
-    """The order in which each member sees the batch, where that is not the batch's own."""
-    ensemble_key: PRNGKeyArray | None = None
-    """For what the ensemble itself draws, such as masks: the same for all its passes in a step."""
-
-    def arranged(
-        self, batch: Float[Array, "*#member batch feature"]
-    ) -> Float[Array, "*#member batch feature"]:
-        """The batch as the members see it."""
-        return batch if self.rows is None else batch[self.rows]
-
-    def in_order(
-        self, heads: Float[Array, "member head batch"]
-    ) -> Float[Array, "member head batch"]:
-        """Values of an arranged batch, back in the batch's own order."""
-        if self.rows is None:
-            return heads
-        places = jnp.argsort(self.rows, axis=-1)
-        return jnp.take_along_axis(heads, places[:, None], axis=-1)
-
-
 class Slopes(NamedTuple):
-    """Q_i(s, a) around the a ~ pi(s) of a step: all that the policy need know of the critics."""
+    """Q_i(s, a) around the a ~ pi(s) of a step: all that the policy need know of separate critics."""
 
     values: Float[Array, "member batch"]
     in_actions: Float[Array, "member batch action"]
@@ -101,28 +71,6 @@ class Slopes(NamedTuple):
     def at(self, actions: Float[Array, "batch action"]) -> Float[Array, "member batch"]:
         """The values, with their gradient in these actions."""
         return self.values + (self.in_actions * (actions - jax.lax.stop_gradient(actions))).sum(-1)
-
-
-def draw_noise(
-    config: MSGConfig,
-    size: int,
-    action_size: int,
-    *,
-    shared: bool,
-    arrange: Callable[[int, PRNGKeyArray], Int[Array, "member batch"]] | None = None,
-    key: PRNGKeyArray,
-) -> Noise:
-    """All draws of a step; where targets or weights are shared, so are the actions."""
-    action_key, weight_key, rows_key, ensemble_key = jax.random.split(key, 4)
-    # One draw for all purposes: with small networks, random numbers are a good part of the work.
-    draws = 1 if shared else config.members
-    normal = jax.random.normal(action_key, (draws + 1, size, action_size))
-    weights = jnp.ones((config.members, size))
-    if config.random_weights:
-        weights = jax.random.uniform(weight_key, weights.shape, maxval=2.0)
-    member_actions = normal[0] if shared else normal[:-1]
-    rows = None if arrange is None else arrange(size, rows_key)
-    return Noise(member_actions, normal[-1], weights, rows, ensemble_key)
 
 
 def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algorithm[MSGState]:
@@ -135,8 +83,10 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             "different rows side by side, so there is no next value to share. Use --targets independent "
             "or double-q, or --ensemble deep."
         )
+    separate = not ensemble.shares_weights
     regularise = config.alpha != 0.0
-    one_pass = regularise and config.regulariser_samples == "shared" and not ensemble.shares_weights
+    one_pass = regularise and config.regulariser_samples == "shared" and separate
+    chunk = (config.chunk or config.members) if ensemble.in_windows else config.members
 
     def init(key: PRNGKeyArray) -> MSGState:
         policy_key, critic_key = jax.random.split(key)
@@ -144,7 +94,6 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         critics = ensemble.init(critic_key)
         log_temperature = jnp.log(jnp.float32(config.temperature))
         target_beta = config.beta if config.target_beta is None else config.target_beta
-        continuous = vars(config) | {"target_beta": target_beta}
         return MSGState(
             step=jnp.int32(0),
             policy=policy,
@@ -153,76 +102,112 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             critic_optimiser=adam_init(critics),
             log_temperature=log_temperature,
             temperature_optimiser=adam_init(log_temperature),
-            hyper=Hyper(*(jnp.float32(continuous[name]) for name in Hyper._fields)),
+            hyper=as_arrays(Hyper, config, target_beta=target_beta),
         )
 
     def td_targets(state: MSGState, batch: Batch, noise: Noise) -> Float[Array, "member batch"]:
         """y_i = r + gamma * Q_target_i(s', a'_i), with no gradient through it (Eq. 6)."""
-        next_actions = state.policy(batch.next_observations).sample(noise.member_actions)
-        next_heads = noise.in_order(
-            ensemble.heads(
-                state.critics.target,
+        next_law = state.policy(batch.next_observations)
+
+        def work(
+            window: Window, values: Float[Array, "member head batch"]
+        ) -> Float[Array, "member head batch"]:
+            next_actions = next_law.sample(noise.of(window).member_actions)
+            heads = ensemble.heads(
+                window.of(state.critics.target),
                 noise.arranged(batch.next_observations),
                 noise.arranged(next_actions),
                 key=noise.ensemble_key,
             )
-        )
-        next_values = targets.backup(next_heads, state.hyper.target_beta)
-        return batch.rewards + state.hyper.discount * batch.discounts * next_values
+            return window.put(values, noise.in_order(heads))
 
-    def slopes_at_policy(state: MSGState, batch: Batch, noise: Noise) -> tuple[Slopes, PyTree]:
-        """Q_i(s, a) of one a ~ pi(s) for all members, and its two gradients by one backward pass: in a,
-        for the policy, and in the parameters, as sum_i E[Q_i(s, a)], for H_i."""
-        actions = state.policy(batch.observations).sample(noise.policy_actions)
-        each = jnp.broadcast_to(actions, (config.members, *actions.shape))
-        values, backward = jax.vjp(
-            lambda critics, each: ensemble.values(
-                critics, batch.observations, each, key=noise.ensemble_key
-            ),
-            state.critics.online,
-            each,
-        )
-        in_parameters, in_actions = backward(jnp.ones_like(values))
-        size = batch.rewards.shape[0]
-        return Slopes(values, in_actions), jax.tree.map(lambda g: g / size, in_parameters)
+        nothing = jnp.zeros((config.members, targets.heads, len(batch.rewards)))
+        next_heads = through_windows(work, nothing, members=config.members, size=chunk)
+        next_values = targets.backup(next_heads, state.hyper.target_beta)
+        return losses.td_targets(batch, state.hyper.discount, next_values)
 
     def critic_loss(
-        critics: PyTree, state: MSGState, batch: Batch, noise: Noise, slopes: Slopes | None
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """sum_i L_i + alpha * H_i (Eqs. 5 and 8); with slopes, Q_i(s, a_i) in H_i is a constant here."""
-        wanted = td_targets(state, batch, noise)
+        critics: PyTree,
+        policy_actions: Float[Array, "*member batch action"],
+        wanted: Float[Array, "member batch"],
+        alpha: Float[Array, ""],
+        batch: Batch,
+        noise: Noise,
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, "member head batch"], ...]]:
+        """sum_i L_i + alpha * H_i (Eqs. 5 and 8), beside the values at logged and policy actions."""
         observations, key = noise.arranged(batch.observations), noise.ensemble_key
-        if slopes is not None:
-            heads = ensemble.heads(critics, observations, batch.actions, key=key)
-            gap = (slopes.values - smallest(heads, axis=1)).mean(axis=-1)
-        elif regularise:
-            # One pass over dataset actions and policy actions together.
-            size = batch.rewards.shape[0]
-            policy_actions = state.policy(batch.observations).sample(noise.member_actions)
-            data_actions = jnp.broadcast_to(batch.actions, policy_actions.shape)
-            actions = noise.arranged(data_actions), noise.arranged(policy_actions)
-            both = ensemble.heads(
-                critics,
-                jnp.concatenate([observations, observations], axis=-2),
-                jnp.concatenate(actions, axis=-2),
-                key=key,
-            )
-            heads, policy_heads = noise.in_order(both[..., :size]), noise.in_order(both[..., size:])
-            gap = (smallest(policy_heads, axis=1) - smallest(heads, axis=1)).mean(axis=-1)
-        else:
+        if not regularise:
             actions = noise.arranged(batch.actions)
             heads = noise.in_order(ensemble.heads(critics, observations, actions, key=key))
-            gap = jnp.zeros(config.members)
-        errors = heads - wanted[:, None]
-        td = 0.5 * (noise.weights[:, None] * errors**2).mean(axis=-1).sum(axis=1)
-        metrics = {
-            "critic/td": td.mean(),
-            "critic/regulariser": gap.mean(),
-            "critic/q": heads.mean(),
-            "critic/std": mean_and_std(smallest(heads, axis=1))[1].mean(),
-            "critic/target": wanted.mean(),
-        }
-        return (td + state.hyper.alpha * gap).sum(), metrics
+            return td_loss(heads, wanted, noise.weights).sum(), (heads, heads)
+        # One pass over logged and policy actions together.
+        data_actions = jnp.broadcast_to(batch.actions, policy_actions.shape)
+        actions = noise.arranged(data_actions), noise.arranged(policy_actions)
+        both = ensemble.heads(
+            critics,
+            jnp.concatenate([observations, observations], axis=-2),
+            jnp.concatenate(actions, axis=-2),
+            key=key,
+        )
+        size = len(batch.rewards)
+        heads, policy_heads = noise.in_order(both[..., :size]), noise.in_order(both[..., size:])
+        gap = (smallest(policy_heads, axis=1) - smallest(heads, axis=1)).mean(axis=-1)
+        total = (td_loss(heads, wanted, noise.weights) + alpha * gap).sum()
+        return total, (heads, policy_heads)
+
+    def learn(state: MSGState, batch: Batch, noise: Noise) -> tuple[Moving, Slopes | None, Metrics]:
+        """A step of the critics, and what they thought of the policy's actions before it.
+
+        Where H is taken at the policy's own sample, one backward pass serves two purposes: the gradient
+        of the loss in that action is alpha / M times Q_i's, which is what the policy climbs by.
+        """
+        hyper, members, size = state.hyper, config.members, len(batch.rewards)
+        law, wanted = state.policy(batch.observations), td_targets(state, batch, noise)
+        actions = law.sample(noise.policy_actions)
+        count = (state.critic_optimiser.count + 1).astype(jnp.float32)
+        gradient_of = jax.grad(critic_loss, (0, 1) if one_pass else 0, has_aux=True)
+
+        def work(window: Window, carry: Any) -> Any:
+            moving, seen, slopes = carry
+            critics, mine = window.of(moving.online), noise.of(window)
+            each = jnp.broadcast_to(actions, (window.size, *actions.shape))
+            compared = each if one_pass else law.sample(mine.member_actions)
+            gradient, heads = gradient_of(
+                critics, compared, window.of(wanted), hyper.alpha, batch, mine
+            )
+            if one_pass:
+                gradient, in_actions = gradient
+                found = Slopes(smallest(heads[1], axis=1), in_actions * (size / hyper.alpha))
+                slopes = window.put(slopes, found)
+            elif separate:
+                slopes = window.put(slopes, slopes_at(critics, batch, each, mine))
+            moving = moving.step(gradient, count, hyper.critic_learning_rate, hyper.tau, window)
+            return moving, window.put(seen, heads), slopes
+
+        optimiser = state.critic_optimiser
+        values = jnp.zeros((members, targets.heads, size))
+        begin = (
+            Moving(*state.critics, optimiser.mu, optimiser.nu),
+            (values, values),
+            Slopes(values[:, 0], jnp.zeros((members, *actions.shape))) if separate else None,
+        )
+        moving, (heads, policy_heads), slopes = through_windows(
+            work, begin, members=members, size=chunk
+        )
+        gap = smallest(policy_heads, axis=1) - smallest(heads, axis=1)
+        td = td_loss(heads, wanted, noise.weights)
+        metrics = {"critic/regulariser": gap.mean(), **critic_metrics(td, heads, wanted)}
+        return moving, slopes, metrics
+
+    def slopes_at(
+        critics: PyTree, batch: Batch, actions: Float[Array, "member batch action"], noise: Noise
+    ) -> Slopes:
+        """Each member's values and slopes, all by one backward pass: members are separate."""
+        values, backward = jax.vjp(
+            lambda a: ensemble.values(critics, batch.observations, a, key=noise.ensemble_key),
+            actions,
+        )
+        return Slopes(values, *backward(jnp.ones_like(values)))
 
     def policy_loss(
         policy: Policy, state: MSGState, batch: Batch, noise: Noise, slopes: Slopes | None
@@ -252,36 +237,10 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         }
         return -jnp.where(warming_up, likelihood, objective + bonus).mean(), metrics
 
-    def temperature_loss(
-        log_temperature: Float[Array, ""], entropy: Float[Array, ""], state: MSGState
-    ) -> Float[Array, ""]:
-        """The temperature falls while the policy is more random than asked, and rises otherwise."""
-        return jnp.exp(log_temperature) * (entropy - state.hyper.target_entropy)
-
     def step(state: MSGState, batch: Batch, noise: Noise) -> tuple[MSGState, Metrics]:
         """One update with the given noise; the policy climbs the critics from before the step."""
         hyper = state.hyper
-        slopes, regulariser_gradient = (
-            slopes_at_policy(state, batch, noise) if one_pass else (None, None)
-        )
-
-        critic_gradient, critic_metrics = jax.grad(critic_loss, has_aux=True)(
-            state.critics.online, state, batch, noise, slopes
-        )
-        if one_pass:
-            critic_gradient = jax.tree.map(
-                lambda td, pushed: td + hyper.alpha * pushed, critic_gradient, regulariser_gradient
-            )
-        online, critic_optimiser = adam_step(
-            state.critics.online,
-            critic_gradient,
-            state.critic_optimiser,
-            hyper.critic_learning_rate,
-        )
-        # Written so that equal parameters stay equal to the bit.
-        target = jax.tree.map(
-            lambda slow, new: slow + hyper.tau * (new - slow), state.critics.target, online
-        )
+        moving, slopes, learned = learn(state, batch, noise)
 
         policy_gradient, policy_metrics = jax.grad(policy_loss, has_aux=True)(
             state.policy, state, batch, noise, slopes
@@ -293,7 +252,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         temperature = state.log_temperature, state.temperature_optimiser
         if config.entropy == "tuned":
             temperature_gradient = jax.grad(temperature_loss)(
-                state.log_temperature, policy_metrics["policy/entropy"], state
+                state.log_temperature, policy_metrics["policy/entropy"], hyper.target_entropy
             )
             tuned = adam_step(
                 state.log_temperature,
@@ -303,19 +262,21 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             )
             # Tuning, its moments included, begins after the warm-up.
             warming_up = state.step < config.warmup_steps
-            temperature = jax.tree.map(partial(jnp.where, warming_up), temperature, tuned)
+            temperature = either(warming_up, temperature, tuned)
         log_temperature, temperature_optimiser = temperature
 
         return MSGState(
             step=state.step + 1,
             policy=policy,
             policy_optimiser=policy_optimiser,
-            critics=OnlineAndTarget(online, target),
-            critic_optimiser=critic_optimiser,
+            critics=OnlineAndTarget(moving.online, moving.target),
+            critic_optimiser=state.critic_optimiser._replace(
+                count=state.critic_optimiser.count + 1, mu=moving.mu, nu=moving.nu
+            ),
             log_temperature=log_temperature,
             temperature_optimiser=temperature_optimiser,
             hyper=hyper,
-        ), critic_metrics | policy_metrics
+        ), learned | policy_metrics
 
     def update(state: MSGState, batch: Batch, key: PRNGKeyArray) -> tuple[MSGState, Metrics]:
         noise = draw_noise(

@@ -1,1 +1,1 @@
-"""How fast this machine trains: updates of MSG, kinds of ensembles side by side, memory and files."""
+"""How fast this machine trains: updates, kinds of ensembles, memory and files, starts, many runs."""

@@ -35,6 +35,8 @@ def time_ensembles(
     others = [Case(n, hidden, ALPHA, kind) for n in members for kind in kinds if kind != "none"]
     cases = [alone, *others]
     measured: dict[Case, list[dict[str, Any]]] = {case: [] for case in cases}
+    for case in cases:
+        timing.alone(timing.chunk_of, case)
     with progress_bar("timing ensembles", total=repeats * len(cases)) as advance:
         for _ in range(repeats):
             for case in cases:

@@ -1,14 +1,15 @@
 """What every measurement stands on: a process of its own, random data, and a way to make updates."""
 
 import multiprocessing
-import resource
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+
+from chary.machine import memory_in_use
 
 if TYPE_CHECKING:
     from chary.algos.msg_config import MSGConfig
@@ -39,13 +40,14 @@ def alone(work: Callable[..., Any], *arguments: Any) -> Any:
         return pool.submit(work, *arguments).result()
 
 
-def stepper(algorithm: "Algorithm[Any]", feed: "Feed") -> Callable[[int], float]:
-    """A function that makes so many updates and returns the seconds that each took."""
+def stepper(algorithm: "Algorithm[Any]", feed: "Feed", runs: int = 1) -> Callable[[int], float]:
+    """A function that makes so many updates (of all runs) and returns the seconds that each took."""
     import jax
 
-    from chary.chunk import initial_carry
+    from chary.chunk import initial_carry, together
 
-    carry = initial_carry(algorithm, BATCH, OBSERVATION_SIZE, ACTION_SIZE, seed=0)
+    sizes = OBSERVATION_SIZE, ACTION_SIZE
+    carry = together([initial_carry(algorithm, BATCH, *sizes, seed=seed) for seed in range(runs)])
     step = 0
 
     def advance(steps: int) -> float:
@@ -81,8 +83,7 @@ def random_dataset() -> "Dataset":
 
 def peak_mb() -> float:
     """The most memory that this process has held."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+    return memory_in_use() / 2**20
 
 
 def config_of(case: Case) -> "MSGConfig":
@@ -100,17 +101,26 @@ def config_of(case: Case) -> "MSGConfig":
     )
 
 
+def chunk_of(case: Case) -> int:
+    """As many members at a time as are fastest here. Asked first in a process of its own, where it may
+    have to be measured, it costs the measurements that follow neither time nor memory."""
+    from chary.fastest import fastest_chunk
+
+    return fastest_chunk(config_of(case), OBSERVATION_SIZE, ACTION_SIZE)
+
+
 def algorithm_of(case: Case) -> "Algorithm[Any]":
     """MSG for random data."""
     from chary.algos.msg import make_msg
 
-    return make_msg(config_of(case), OBSERVATION_SIZE, ACTION_SIZE)
+    config = replace(config_of(case), chunk=chunk_of(case))
+    return make_msg(config, OBSERVATION_SIZE, ACTION_SIZE)
 
 
-def feed_of(algorithm: "Algorithm[Any]", dataset: "Dataset") -> "Feed":
-    """Batches of a dataset as it is."""
+def feed_of(algorithm: "Algorithm[Any]", dataset: "Dataset", runs: int = 1) -> "Feed":
+    """Batches of a dataset as it is, for so many runs."""
     from chary.data.scaling import RewardTransform, Scaling
     from chary.feed import make_feed
 
     scaling = Scaling.of(dataset, RewardTransform(), normalise_observations=False)
-    return make_feed(algorithm, dataset, scaling, BATCH, seed=0)
+    return make_feed(algorithm, dataset, scaling, BATCH, seeds=range(runs))

@@ -1,4 +1,4 @@
-"""`chary bench`: updates per second, of MSG, of every kind of ensemble, from memory and from files."""
+"""`chary bench`: updates per second, in all ways that matter, and the time to the first."""
 
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,22 @@ ENSEMBLE_COLUMNS = {
 }  # fmt: skip
 
 
+START_COLUMNS = {
+    "start": "start", "members": "members", "seconds": "s to the first update",
+    "of_first": "of the first start's",
+}  # fmt: skip
+POPULATION_COLUMNS = {
+    "runs": "runs", "members": "members", "hidden": "hidden",
+    "after_one_another": "updates/s, one after another", "side_by_side": "updates/s, side by side",
+    "ratio": "ratio",
+}  # fmt: skip
+
+
 def main(arguments: list[str]) -> int:
-    commands = {"updates": updates, "ensembles": ensembles, "feeds": feeds}
+    commands = {
+        "updates": updates, "ensembles": ensembles, "feeds": feeds, "start": start,
+        "population": population,
+    }  # fmt: skip
     name = "updates"  # what `chary bench` alone means
     if arguments and not arguments[0].startswith("-"):
         name, *arguments = arguments
@@ -79,6 +93,48 @@ def feeds(json: Flag = False) -> None:
 
     rows = compare_feeds(Case(4, LARGE, 0.1))
     show(rows, FEED_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+
+
+def start(
+    members: int = 8,
+    hidden: tuple[int, ...] = (64, 64, 64),
+    starts: int = 2,
+    json: Flag = False,
+) -> None:
+    """Time the way from the command to the first update: with nothing compiled yet, and once more.
+
+    Args:
+        members: Number of members.
+        hidden: Sizes of the hidden layers.
+        starts: How often to start; all but the first find the compiled programs.
+        json: Print the table as one JSON object.
+    """
+    from chary.bench.start import time_starts
+
+    require(members >= 1, "members", members, "at least 1")
+    require(starts >= 1, "starts", starts, "at least 1")
+    rows = time_starts(members, hidden, starts)
+    show(rows, START_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+
+
+def population(runs: int = 4, members: tuple[int, ...] = (), json: Flag = False) -> None:
+    """Compare runs side by side in one program with the same runs one after another.
+
+    Args:
+        runs: How many runs, of different seeds.
+        members: Only cases with these numbers of members (8 of 3x64, 4 of 3x256); all by default.
+        json: Print the table as one JSON object.
+    """
+    from chary.bench.population import CASES, time_populations
+
+    require(runs >= 2, "runs", runs, "at least 2")
+    sizes = sorted({case.members for case in CASES})
+    for size in members:
+        require(size in sizes, "members", size, f"of {', '.join(map(str, sizes))}")
+    rows = time_populations([c for c in CASES if not members or c.members in members], runs)
+    if not json:
+        rows = [{**row, "hidden": "x".join(map(str, row["hidden"]))} for row in rows]
+    show(rows, POPULATION_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
 
 
 def ensembles(

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import tyro
 
-from chary import training
+from chary import population
 from chary.cli.output import Flag
-from chary.cli.runs import show_run
+from chary.cli.runs import show_runs
 
 
 def main(arguments: list[str]) -> int:
@@ -15,17 +15,23 @@ def main(arguments: list[str]) -> int:
         run: Annotated[Path, tyro.conf.Positional],
         /,
         steps: int | None = None,
+        alone: Flag = False,
+        yes: Flag = False,
         json: Flag = False,
     ) -> None:
         """Go on with an interrupted run; it ends in the same bits as if never interrupted.
 
+        Runs that are trained side by side go on side by side.
+
         Args:
-            run: The run folder.
+            run: The run folder, or one that holds the folders of a population.
             steps: Lengthen the run to this many steps.
+            alone: From now on train it without those beside it, to the same numbers but for rounding.
+            yes: Do not ask before training for days.
             json: Print the result as one JSON object.
         """
-        agent = training.resume(run, steps=steps)
-        show_run(agent.folder, as_json=json)
+        agents = population.go_on(population.runs_in(run), steps=steps, alone=alone, yes=yes)
+        show_runs([*agents], as_json=json)
 
     tyro.cli(resume, args=arguments, prog="chary resume")
     return 0

@@ -1,6 +1,7 @@
 """`chary runs`: what there is, and how well it did."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,9 +43,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def show_run(folder: Path, *, as_json: bool) -> None:
-    """The row of one run."""
-    show([describe(RunFolder.open(folder))], COLUMNS, as_json=as_json, title=SCORES)
+def show_runs(folders: Sequence[Path], *, as_json: bool) -> None:
+    """A row for each run."""
+    rows = [describe(RunFolder.open(folder)) for folder in folders]
+    show(rows, COLUMNS, as_json=as_json, title=SCORES)
 
 
 def describe(folder: RunFolder) -> dict[str, Any]:
@@ -71,4 +73,5 @@ def describe(folder: RunFolder) -> dict[str, Any]:
         "best_step": best["step"] if best else None,
         "validation": best.get("validation") if best else None,
         "steps_per_s": timing[-1]["steps_per_s"] if timing else None,
+        "diverged": folder.diverged(),
     }

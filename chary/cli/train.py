@@ -1,8 +1,11 @@
 """`chary train ALGORITHM`: every setting is an option, with the preset's value as its default."""
 
+from typing import Any
+
 from chary import algos
-from chary.cli.options import parse
-from chary.cli.runs import show_run
+from chary.cli.options import option, parse
+from chary.cli.output import Flag
+from chary.cli.runs import show_runs
 from chary.training import start
 
 
@@ -19,9 +22,29 @@ def main(arguments: list[str]) -> int:
         options,
         prog=f"chary train {algorithm}",
         description=f"Train {algorithm} ({summary}) on a dataset.",
+        own=[
+            option(
+                "seeds", tuple[int, ...], (), "Train a run of each of these seeds, side by side."
+            ),
+            option(
+                "population",
+                tuple[str, ...],
+                (),
+                "Train a run of every combination, side by side: alpha=0,0.1,0.5 beta=-4,-8.",
+            ),
+            option("yes", Flag, False, "Do not ask before training for days."),
+        ],
     )
-    agent = start(
-        algorithm, parsed.config, parsed.run, dataset=parsed.run.dataset, preset=parsed.preset
-    )
-    show_run(agent.folder, as_json=parsed.json)
+    config, run, own = parsed.config, parsed.run, parsed.own
+    common: dict[str, Any] = {"dataset": run.dataset, "preset": parsed.preset, "yes": own.yes}
+    if own.seeds or own.population:
+        from chary import population
+
+        varied = population.parse(own.population)
+        folders = [
+            *population.start(algorithm, config, run, seeds=own.seeds, varied=varied, **common)
+        ]
+    else:
+        folders = [start(algorithm, config, run, **common).folder]
+    show_runs(folders, as_json=parsed.json)
     return 0

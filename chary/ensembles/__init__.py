@@ -34,6 +34,8 @@ class Ensemble(NamedTuple):
     arrange: Callable[[int, PRNGKeyArray], Int[Array, "member batch"]] | None = None
     """`arrange(batch, key)`: the order in which each member sees the rows of a batch in training;
     None for the batch's own."""
+    in_windows: bool = False
+    """Whether parameters have a first axis of members, and `heads` takes any window of it."""
 
     def values(
         self,
@@ -55,11 +57,11 @@ class EnsembleShape(NamedTuple):
     action_size: int
     hidden: Sequence[int]
     layer_norm: bool
-    mimo_repetition: float
-    modulation: str
-    shared_layers: int
-    prior_scale: float
-    dropout: float
+    mimo_repetition: float = 0.5
+    modulation: str = "sign"
+    shared_layers: int = 1
+    prior_scale: float = 1.0
+    dropout: float = 0.1
 
     @property
     def inputs(self) -> int:

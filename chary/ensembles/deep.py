@@ -24,7 +24,7 @@ def make_deep(shape: EnsembleShape) -> Ensemble:
         del key  # nothing random in the forward pass
         return each_network(params, join(observations, actions))
 
-    return Ensemble(init, heads, shares_weights=False)
+    return Ensemble(init, heads, shares_weights=False, in_windows=True)
 
 
 def separate_networks(

@@ -39,4 +39,4 @@ def make_prior(shape: EnsembleShape) -> Ensemble:
         trained = deep.heads(params.trained, observations, actions)
         return trained + shape.prior_scale * deep.heads(prior, observations, actions)
 
-    return Ensemble(init, heads, shares_weights=False)
+    return Ensemble(init, heads, shares_weights=False, in_windows=True)

@@ -12,6 +12,8 @@ from chary.study.statistics import LEVEL, bootstrap
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST_BANDS = 5
+"""With more cells than this, bands around the learning curves hide one another."""
 LABELS = {"success": "success", "score": "normalised score", "return": "return"}
 
 
@@ -86,7 +88,7 @@ def _side_by_side(axis: "Axes", study: dict[str, Any]) -> None:
 
 
 def _curves(axis: "Axes", study: dict[str, Any]) -> None:
-    """Mean and interval over seeds at each evaluation."""
+    """Mean over seeds at each evaluation, with intervals where there are few cells."""
     rows = study["rows"]
     for row, colour in zip(rows, _colours(len(rows)), strict=True):
         scores: dict[int, list[float]] = {}
@@ -98,7 +100,8 @@ def _curves(axis: "Axes", study: dict[str, Any]) -> None:
         # Where there is no interval, NaN draws nothing.
         mean, low, high = np.array(estimates, np.float64).reshape(-1, 3).T
         axis.plot(steps, mean, "o-", color=colour, markersize=3, label=row["cell"])
-        axis.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
+        if len(rows) <= MOST_BANDS:
+            axis.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.grid(linewidth=0.4, alpha=0.6)
     if study["measure"] == "success":

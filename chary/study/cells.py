@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chary.ensembles import ENSEMBLES, check_name
-from chary.errors import CharyError, unknown_name
-from chary.settings import require
+from chary.errors import unknown_name
+from chary.settings import refuse_repeats, require
 from chary.targets import TARGETS
 
 
@@ -58,10 +58,3 @@ def size_cells(sizes: Sequence[int], betas: Sequence[float], alphas: Sequence[fl
                 name = f"n{size}" + (f"-beta{beta:g}" if size > 1 else "") + f"-alpha{alpha:g}"
                 cells.append(Cell(name, {"members": size, "beta": beta, "alpha": alpha}))
     return cells
-
-
-def refuse_repeats(option: str, values: Sequence[Any]) -> None:
-    """Nothing is to be trained twice under one name."""
-    repeated = [value for value in values if list(values).count(value) > 1]
-    if repeated:
-        raise CharyError(f"--{option} names {repeated[0]} more than once.")

@@ -13,8 +13,8 @@ from chary.envs import find_task
 from chary.errors import CharyError
 from chary.loop import is_over
 from chary.runs import RunFolder
-from chary.settings import RunConfig, require
-from chary.study.cells import Cell, refuse_repeats
+from chary.settings import RunConfig, refuse_repeats, require
+from chary.study.cells import Cell
 
 
 class Job(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from chary.algos import msg
-from chary.algos.bc import BCConfig, BCState, make_bc
+from chary.algos.bc import BCConfig, make_bc
 from chary.algos.msg import MSGState, Noise, draw_noise, make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.errors import CharyError
@@ -381,7 +381,8 @@ def test_warming_up_is_behavioural_cloning_while_the_critics_learn_as_usual() ->
     assert bits(warmed.critics) == bits(usual.critics)
     assert bits(warmed.log_temperature) == bits(state.log_temperature)
     cloning = make_bc(BCConfig(hidden=(4, 4), learning_rate=3e-4), OBSERVATION, ACTION)
-    start = BCState(state.policy, adam_init(state.policy), jnp.float32(3e-4))
+    fresh = cloning.init(jax.random.key(0))
+    start = fresh._replace(policy=state.policy, optimiser=adam_init(state.policy))
     cloned, _ = cloning.update(start, make_batch(), jax.random.key(3))
     for a, b in zip(doubles(warmed.policy), doubles(cloned.policy), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
@@ -518,3 +519,46 @@ def test_settings_of_targets_and_ensembles_that_make_no_sense(case: str) -> None
     settings, words = BAD_SETTINGS[case]
     with pytest.raises(CharyError, match=words):
         MSGConfig(**settings)
+
+
+# ---- a few members at a time -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("targets", "samples", "alpha", "ensemble"),
+    [
+        ("independent", "shared", 0.5, "deep"),
+        ("double-q", "shared", 0.5, "prior"),
+        ("shared-lcb", "own", 0.5, "deep"),
+        ("independent", "own", 0.0, "deep"),
+    ],
+)
+def test_windows_of_members_learn_what_all_learn_at_once(
+    targets: str, samples: str, alpha: float, ensemble: str
+) -> None:
+    """Equal but for rounding: a product of fewer matrices may be added up in another order."""
+    settings = {
+        "members": 4,
+        "targets": targets,
+        "regulariser_samples": samples,
+        "alpha": alpha,
+        "ensemble": ensemble,
+    }
+    ends = []
+    for chunk in (None, 2, 1):
+        _, algorithm, state = setup(**settings, chunk=chunk)
+        state, metrics = away_from_kinks(state), {}
+        for step in range(3):
+            state, metrics = algorithm.update(state, make_batch(step), jax.random.key(step))
+        ends.append((state, metrics))
+    whole, *others = ends
+    for other in others:
+        for a, b in zip(doubles(whole), doubles(other), strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
+def test_a_chunk_must_divide_the_members() -> None:
+    with pytest.raises(CharyError, match="--chunk is 3, but must be a divisor"):
+        MSGConfig(members=4, chunk=3)
+    with pytest.raises(CharyError, match="--alpha is 1e-20, but must be 0, or at least 1e-12"):
+        MSGConfig(alpha=1e-20)

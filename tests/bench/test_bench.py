@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chary.bench import ensembles, feeds, timing, updates
+from chary.bench import ensembles, feeds, population, start, timing, updates
 from chary.bench.timing import Case
 from chary.cli import main
 
@@ -15,6 +15,7 @@ from chary.cli import main
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updates, "WINDOW_SECONDS", 0.01)
     monkeypatch.setattr(feeds, "WINDOW_SECONDS", 0.01)
+    monkeypatch.setattr(population, "WINDOW_SECONDS", 0.01)
     monkeypatch.setattr(timing, "TRANSITIONS", 2_000)
     monkeypatch.setattr(timing, "alone", lambda work, *arguments: work(*arguments))
 
@@ -38,6 +39,22 @@ def test_memory_is_compared_with_files() -> None:
     assert memory["ratio"] == 1.0
     speeds = files["updates_per_s"] / memory["updates_per_s"]
     assert files["ratio"] == pytest.approx(speeds)
+
+
+def test_runs_side_by_side_are_compared_with_one_after_another() -> None:
+    (row,) = population.time_populations([Case(2, (8, 8), 0.1)], 3)
+    assert row["runs"] == 3
+    speeds = row["side_by_side"] / row["after_one_another"]
+    assert 0.1 < row["ratio"] / speeds < 10.0  # medians of ratios, and of what they are made of
+
+
+def test_starts_are_compared_with_the_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(start, "_start", lambda *words: [10.0, 3.0][words[-1]])
+    assert main(["bench", "start", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["start"], row["of_first"]) for row in rows] == [(1, 1.0), (2, 0.3)]
 
 
 def test_ensembles_are_measured_in_rounds_against_no_ensemble(

@@ -14,7 +14,7 @@ from chary.data import formats
 from chary.data.collect.mazes import Job, collect_block
 from chary.data.dataset import COLUMNS, Dataset
 from chary.training import open_run
-from tests.conftest import CARELESS, run_chary
+from tests.conftest import run_chary
 
 Chary = Callable[..., tuple[int, str, str]]
 NAMED = ["--observations", "s_*", "--actions", "u", "--reward", "r", "--episode", "id"]
@@ -72,7 +72,7 @@ def test_from_a_table_to_a_policy(log: Path, tmp_path: Path, chary: Chary) -> No
     run = tmp_path / "run"
     tiny = ["--members", 2, "--hidden", 8, "--batch-size", 16, "--warmup-steps", 5, "--steps", 20]
     command = ["train", "msg", "--dataset", out, "--run", run, *tiny]
-    result = run_chary(*command, XLA_FLAGS=CARELESS)
+    result = run_chary(*command)
     assert result.returncode == 0, result.stderr
     agent = open_run(run)
     assert agent.task is None

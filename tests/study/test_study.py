@@ -1,7 +1,6 @@
 """A study as a user runs it: small, end to end, stopped in every way."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -98,7 +97,6 @@ def test_interrupted_then_killed_it_ends_in_the_same_table(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "XLA_FLAGS": ""},
         )
 
     def wait_for(process: subprocess.Popen[str], pattern: str, count: int) -> None:

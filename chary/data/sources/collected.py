@@ -1,11 +1,11 @@
 """Datasets that are collected on first use, and the cache they live in from then on."""
 
-import os
 import warnings
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from chary import machine
 from chary.data import formats
 from chary.data.collect.mazes import collect_maze
 from chary.data.dataset import Dataset
@@ -48,10 +48,8 @@ def entries() -> Iterator[NamedDataset]:
 
 
 def cache_folder() -> Path:
-    """Where collected datasets are kept: CHARY_CACHE, or the platform's cache folder."""
-    import platformdirs
-
-    return Path(os.environ.get("CHARY_CACHE") or platformdirs.user_cache_dir("chary")) / "datasets"
+    """Where collected datasets are kept."""
+    return machine.cache_folder() / "datasets"
 
 
 def cached_path(name: str) -> Path:

@@ -1,0 +1,112 @@
+"""How many members at a time are fastest on this machine: measured once, and remembered.
+
+The answer changes speed and memory only. It is written into a run's config, because it may change the
+last bits: a run that goes on elsewhere keeps it.
+"""
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from chary.algos.msg import make_msg
+from chary.algos.msg_config import MSGConfig
+from chary.chunk import compile_chunk, initial_carry
+from chary.ensembles import make_ensemble
+from chary.machine import cache_folder, cores, cpu_name, versions
+from chary.progress import say
+from chary.types import Batch
+
+FITS_IN_CACHE = 32 * 2**20
+"""Bytes below which there is nothing to gain: all members stay in a processor's cache anyway."""
+MOST = 8
+"""Windows of more members than this were never faster than the whole."""
+WINDOW_SECONDS = 0.5
+
+
+def fastest_chunk(config: MSGConfig, observation_size: int, action_size: int) -> int:
+    """Members to update at a time."""
+    shape = config.shape(observation_size, action_size)
+    if (
+        jax.default_backend() != "cpu"
+        or not make_ensemble(config.ensemble, shape).in_windows
+        or working_set(config, observation_size, action_size) <= FITS_IN_CACHE
+    ):
+        return config.members
+    divisors = [n for n in range(1, MOST + 1) if config.members % n == 0]
+    remembered = cache_folder() / "chunks.json"
+    known, name = _read(remembered), _name(config, observation_size, action_size)
+    if known.get(name) not in (*divisors, config.members):
+        say("measuring how many members at a time are fastest on this machine (once)")
+        speeds = {
+            chunk: _seconds(replace(config, chunk=chunk), observation_size, action_size)
+            for chunk in sorted({*divisors, config.members})
+        }
+        known[name] = min(speeds, key=speeds.__getitem__)
+        _write(remembered, known)
+    return known[name]
+
+
+def working_set(config: MSGConfig, observation_size: int, action_size: int) -> int:
+    """Bytes that an update of all members goes through: four sets of parameters, and activations."""
+    ensemble = make_ensemble(config.ensemble, config.shape(observation_size, action_size))
+    parameters = jax.eval_shape(ensemble.init, jax.random.key(0))
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(parameters))
+    rows = 2 * config.batch_size * config.members  # logged and policy actions together
+    return 4 * (4 * numbers + 2 * rows * sum(config.hidden))
+
+
+def _seconds(config: MSGConfig, observation_size: int, action_size: int) -> float:
+    """What an update takes, in the best of three windows."""
+    algorithm, size = make_msg(config, observation_size, action_size), config.batch_size
+    carry = initial_carry(algorithm, size, observation_size, action_size, seed=0)
+    numbers = jnp.zeros(size)
+    observations, actions = jnp.zeros((size, observation_size)), jnp.zeros((size, action_size))
+    data = Batch(observations, actions, numbers, numbers, observations)
+    chunk, key, best, steps = compile_chunk(algorithm, size), jax.random.key(0), float("inf"), 1
+    for _ in range(5):  # the first compiles, the second finds out how many steps a window has
+        began = time.perf_counter()
+        carry = jax.block_until_ready(chunk(carry, data, 0, steps, key))
+        spent = (time.perf_counter() - began) / steps
+        best, steps = min(best, spent), max(1, round(WINDOW_SECONDS / spent))
+    return best
+
+
+def _name(config: MSGConfig, observation_size: int, action_size: int) -> str:
+    """Everything that the answer may depend on."""
+    facts: dict[str, Any] = {
+        "cpu": cpu_name(),
+        "cores": cores(),
+        "jax": versions()["jaxlib"],
+        "sizes": [observation_size, *config.hidden, action_size],
+        "batch": config.batch_size,
+        "members": config.members,
+        "kind": [config.ensemble, config.targets, config.layer_norm],
+        "regulariser": config.alpha != 0.0 and config.regulariser_samples,
+    }
+    return json.dumps(facts, sort_keys=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What is remembered; a file that is missing or damaged is nothing."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(path: Path, known: dict[str, Any]) -> None:
+    """Keep it if possible: a machine without a place for it measures again."""
+    temporary = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(known, indent=1) + "\n")
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)

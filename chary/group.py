@@ -1,0 +1,205 @@
+"""Runs that one program trains side by side, as folders: who they are, and where they go on together.
+
+A run alone is a group of one. The folders of a larger group stand beside each other, and each one's
+config.json has the names of all (`layout.population`), because a run goes on to the same bits only in
+the same company.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chary import algos, settings
+from chary.chunk import Carry
+from chary.data.dataset import Dataset
+from chary.data.scaling import Scaling
+from chary.errors import CharyError
+from chary.machine import command_line, layout, versions
+from chary.runs import RunFolder, claimed, common_steps, restore_all
+from chary.settings import RunConfig
+from chary.version import __version__
+
+
+class Spec(NamedTuple):
+    """A run in full: its algorithm's settings, and its own with the folder filled in."""
+
+    config: Any
+    run: RunConfig
+
+    @property
+    def folder(self) -> Path:
+        assert self.run.run is not None
+        return self.run.run
+
+
+@contextmanager
+def all_claimed(paths: Sequence[Path]) -> Iterator[None]:
+    """Hold the folders of all runs for this process."""
+    with ExitStack() as claims:
+        for path in paths:
+            claims.enter_context(claimed(path))
+        yield
+
+
+def create(
+    algorithm: str, specs: Sequence[Spec], dataset: Dataset, scaling: Scaling, preset: str
+) -> list[RunFolder]:
+    """New folders for runs that are to be trained together."""
+    folders: list[RunFolder] = []
+    for index, spec in enumerate(specs):
+        record = {
+            "chary": __version__,
+            **_identity(algorithm, *spec, dataset),
+            "preset": preset,
+            "scaling": scaling.to_json(),
+            "layout": layout(),
+            "versions": versions(),
+            "command": command_line(),
+        }
+        if len(specs) > 1:
+            names = [other.folder.name for other in specs]
+            record["layout"]["population"] = {"names": names, "index": index}
+        folders.append(RunFolder.create(spec.folder, record))
+    return folders
+
+
+def companions(run: Path) -> list[Path]:
+    """The folders of all runs that are trained with this one, itself included."""
+    population = RunFolder.open(run).config.get("layout", {}).get("population")
+    if population is None:
+        return [run]
+    names: list[str] = population["names"]
+    beside = run if run.name == names[population["index"]] else run.resolve()
+    paths = [beside.parent / name for name in names]
+    paths[population["index"]] = run
+    for index, (name, path) in enumerate(zip(names, paths, strict=True)):
+        try:
+            theirs = RunFolder.open(path).config.get("layout", {}).get("population")
+            problem = "it is not of this group, or has gone on alone"
+            sound = theirs == {"names": names, "index": index}
+        except CharyError as error:
+            problem, sound = str(error), False
+        if not sound:
+            raise CharyError(
+                f"{run} is trained together with {len(names) - 1} others, of which '{name}' cannot go "
+                f"on ({problem.rstrip('.')}). Put that folder back as it was, or go on with a single "
+                f"run, to the same numbers but for rounding: `chary resume {run} --alone`."
+            )
+    return paths
+
+
+def leave(folder: RunFolder) -> None:
+    """From now on the run is trained alone."""
+    alone = {k: v for k, v in folder.config["layout"].items() if k != "population"}
+    folder.write_config({**folder.config, "layout": alone})
+
+
+def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int, list[Carry]]:
+    """The newest step from which all can go on, and their states there; logs are cut back to it."""
+    warn_of_changes(folders[0])
+    steps = common_steps(folders)
+    counts = [len(folder.checkpoint_steps()) for folder in folders]
+    if not steps and max(counts) <= 1:  # killed before all had saved for the first time
+        step, carries, damage = 0, list(initial), []
+    elif not steps:
+        without = folders[counts.index(min(counts))].path
+        raise CharyError(
+            f"{without}: its checkpoints have no step in common with those of the runs that are trained "
+            f"with it. Put them back, or go on with a single run: `chary resume RUN --alone`."
+        )
+    else:
+        step, carries, damage = restore_all(folders, initial, steps)
+    for line in damage:
+        warnings.warn(f"{line} Going on from step {step}.", stacklevel=3)
+    for folder in folders:
+        folder.cut_back(step)
+    return step, carries
+
+
+def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> RunFolder | None:
+    """What is already in a run's folder, which must be the same run; None where nothing is."""
+    assert run.run is not None
+    if not RunFolder.exists(run.run):
+        return None
+    folder = RunFolder.open(run.run)
+    differences = _differences(folder.config, _identity(algorithm, config, run, dataset))
+    if differences:
+        raise CharyError(
+            f"{there(folder)}, with other settings ({'; '.join(differences)}). Choose another folder."
+        )
+    return folder
+
+
+def _identity(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> dict[str, Any]:
+    """What makes a run this run and no other."""
+    return {
+        "algorithm": algorithm,
+        "settings": settings.to_json(config),
+        "run": settings.to_json(run),
+        "dataset": {
+            "name": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "transitions": dataset.size,
+            "observation_size": dataset.observation_size,
+            "action_size": dataset.action_size,
+        },
+    }
+
+
+def _differences(there: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """Settings in which the run in a folder differs from the one that is wanted."""
+    if there.get("algorithm") != wanted["algorithm"]:
+        return [f"algorithm is {there.get('algorithm')} there, not {wanted['algorithm']}"]
+    differences: list[str] = []
+    for part in ("settings", "run", "dataset"):
+        mine, theirs = wanted[part], there.get(part, {})
+        changed = [
+            key for key in mine if mine[key] != theirs.get(key) and not _open(key, mine[key])
+        ]
+        differences += [f"{key} is {theirs.get(key)} there, not {mine[key]}" for key in changed]
+    return differences
+
+
+def _open(key: str, value: Any) -> bool:
+    """Whether a setting may be another: a folder has many names (runs/a, or its whole path), and members
+    at a time are for the machine to choose where the user does not."""
+    return key == "run" or (key == "chunk" and value is None)
+
+
+def there(folder: RunFolder) -> str:
+    """What a folder that is not empty holds."""
+    steps = folder.checkpoint_steps()
+    return f"{folder.path}: already holds a run, at step {steps[-1] if steps else 0}"
+
+
+def spec_of(folder: RunFolder) -> tuple[str, Spec]:
+    """The algorithm and settings that a run folder records."""
+    try:
+        algorithm = folder.config["algorithm"]
+        config = settings.from_json(algos.entry(algorithm).config, folder.config["settings"])
+        run = settings.from_json(RunConfig, folder.config["run"])
+        described = ("name", "fingerprint", "observation_size", "action_size")
+        for part, keys in (("dataset", described), ("scaling", Scaling._fields)):
+            for key in keys:
+                folder.config[part][key]  # a damaged file is noticed here, not halfway through
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CharyError(
+            f"{folder.path}/config.json: damaged or of another version ({error})."
+        ) from error
+    return algorithm, Spec(config, replace(run, run=folder.path))  # it may have been moved
+
+
+def warn_of_changes(folder: RunFolder) -> None:
+    """Resuming is exact only on the same kind of machine with the same versions."""
+    for part, now in (("layout", layout()), ("versions", versions())):
+        before = folder.config.get(part, {})
+        changed = [f"{k} {before.get(k)} -> {v}" for k, v in now.items() if before.get(k) != v]
+        if changed:
+            warnings.warn(
+                f"{folder.path}: resumed with another {part} ({'; '.join(changed)}); the result may "
+                "differ in the last bits from an uninterrupted run.",
+                stacklevel=3,
+            )
