@@ -34,8 +34,11 @@ def steps(folder: Path) -> list[int]:
     return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
 
 
-def save(folder: Path, step: int, tree: PyTree) -> None:
-    """Write the checkpoint of a step, whole or not at all; one that is there stays."""
+def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> None:
+    """Write the checkpoint of a step, whole or not at all; one that is there stays.
+
+    `again` says how to go on after a failure, where that is not `chary resume`.
+    """
     final = folder / str(step)
     if final.exists():
         return
@@ -55,7 +58,8 @@ def save(folder: Path, step: int, tree: PyTree) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         raise CharyError(
             f"{final}: the checkpoint could not be written ({_short(error)}). Earlier checkpoints are "
-            f"intact: make room or mend the folder, then `chary resume {folder.parent}`."
+            "intact: make room or mend the folder, then "
+            f"{again or f'`chary resume {folder.parent}`'}."
         ) from error
 
 

@@ -15,6 +15,7 @@ COMMANDS = {
     "study": "train variants in several seeds and compare them: chary study targets",
     "data": "list, show, check, import, export, download and collect datasets",
     "demo": "collect, train, evaluate and draw a small maze, from nothing",
+    "theory": "the paper's analyses: linear, chain, width, all",
     "bench": "speed on this machine: updates, ensembles, feeds, start, population",
 }
 

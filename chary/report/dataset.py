@@ -1,13 +1,12 @@
 """A dataset as one picture: episodes, coverage, actions and rewards."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chary.data.dataset import Dataset
-from chary.errors import CharyError
+from chary.report.figures import figure_kind, save_figure
 from chary.report.maze import draw_walls
 
 if TYPE_CHECKING:
@@ -27,13 +26,8 @@ def draw_dataset(dataset: Dataset, destination: Path, *, maze: "Maze | None" = N
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    from matplotlib.backend_bases import FigureCanvasBase
 
-    kind = destination.suffix.lower().lstrip(".")
-    if kind not in FigureCanvasBase.get_supported_filetypes():
-        raise CharyError(
-            f"{destination}: a figure cannot be written as '{destination.suffix}'; use .png or .pdf."
-        )
+    figure_kind(destination)  # a wrong ending is noticed before the work
     figure, axes = plt.subplots(2, 3, figsize=(11.5, 6.8), layout="constrained")
     _bars(axes[0, 0], dataset.episode_returns, "return", "episodes")
     _bars(axes[0, 1], dataset.episode_lengths, "length", "episodes")
@@ -46,19 +40,7 @@ def draw_dataset(dataset: Dataset, destination: Path, *, maze: "Maze | None" = N
         axis.spines[["top", "right"]].set_visible(False)
     sizes = f"{dataset.observation_size} observations, {dataset.action_size} actions"
     figure.suptitle(f"{dataset.name}: {dataset.size:,} transitions, {sizes}", fontsize=11)
-    # Beside it, then into place: nothing half-drawn is ever found there.
-    beside = destination.with_name(f".{os.getpid()}-{destination.name}")
-    try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            figure.savefig(beside, dpi=130, format=kind)
-            os.replace(beside, destination)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise CharyError(f"{destination}: cannot be written: {error.strerror or error}.") from error
-    finally:
-        plt.close(figure)
+    save_figure(figure, destination)
 
 
 def _bars(axis, values: np.ndarray, quantity: str, counted: str) -> None:

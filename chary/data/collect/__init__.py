@@ -1,6 +1,5 @@
 """Collecting data in simulation: on every core, in blocks that survive an interruption."""
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -23,6 +22,7 @@ from chary.data import formats
 from chary.data.dataset import COLUMNS, Dataset
 from chary.errors import CharyError
 from chary.machine import cores
+from chary.parts import check_settings, locked
 from chary.progress import progress_bar
 
 Job = TypeVar("Job")
@@ -92,8 +92,8 @@ def collect_dataset(
         return _assemble(run_jobs(work, jobs, title=title), name, collected_by)[0]
     settings = {**settings, "blocks": len(jobs), "mujoco": version("mujoco")}
     folder = out.with_name(f"{out.name}.parts")
-    with _locked(folder):
-        _check_settings(folder, settings)
+    with locked(folder, work="collection"):
+        check_settings(folder, settings, work="collection")
         paths = [folder / f"{index:05d}.npz" for index in range(len(jobs))]
         missing = [
             Part(job, path) for job, path in zip(jobs, paths, strict=True) if not path.exists()
@@ -145,47 +145,6 @@ def _assemble(blocks: list[Columns], name: str, collected_by: str) -> tuple[Data
     others = {key: array for key, array in columns.items() if key not in COLUMNS}
     metadata = {**dataset.metadata, "fingerprint": dataset.fingerprint}
     return replace(dataset, metadata=metadata), others
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """The folder of parts, made if need be, for one collection at a time."""
-    import filelock
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CharyError(f"{folder}: cannot be made ({error.strerror}).") from error
-    try:
-        with filelock.FileLock(folder / ".lock", timeout=0):
-            yield
-    except filelock.Timeout as error:
-        raise CharyError(f"{folder}: another collection is writing here. Wait for it.") from error
-
-
-def _check_settings(folder: Path, settings: Mapping[str, str | int | float | bool]) -> None:
-    """Parts of another collection are no parts of this one."""
-    path = folder / "settings.json"
-    if not path.exists():
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(settings, indent=2))
-        os.replace(temporary, path)
-        return
-    try:
-        before = json.loads(path.read_text())
-        keys = sorted({*before, *settings})
-        other = [
-            f"{key} {before.get(key)} instead of {settings.get(key)}"
-            for key in keys
-            if before.get(key) != settings.get(key)
-        ]
-    except (ValueError, TypeError, AttributeError, OSError) as error:
-        raise CharyError(f"{path}: damaged. Delete {folder} to start anew.") from error
-    if other:
-        raise CharyError(
-            f"{folder}: holds parts of another collection, with {', '.join(other)}. Repeat its settings "
-            "to go on with it, delete the folder to start anew, or choose another --out."
-        )
 
 
 def _begin_worker() -> None:

@@ -1,0 +1,51 @@
+"""Folders of finished parts: long work that goes on where it was, if its settings are the same."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from chary.errors import CharyError
+
+
+@contextmanager
+def locked(folder: Path, *, work: str) -> Iterator[None]:
+    """The folder, made if need be, for one process at a time; `work` is what it is a folder of."""
+    import filelock
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CharyError(f"{folder}: cannot be made ({error.strerror}).") from error
+    try:
+        with filelock.FileLock(folder / ".lock", timeout=0):
+            yield
+    except filelock.Timeout as error:
+        raise CharyError(f"{folder}: another {work} is writing here. Wait for it.") from error
+
+
+def check_settings(folder: Path, settings: Mapping[str, Any], *, work: str) -> None:
+    """Write down the settings, or see that they are those of the parts that are already there."""
+    path = folder / "settings.json"
+    if not path.exists():
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(settings, indent=2))
+        os.replace(temporary, path)
+        return
+    try:
+        before = json.loads(path.read_text())
+        keys = sorted({*before, *settings})
+        other = [
+            f"{key} {before.get(key)} instead of {settings.get(key)}"
+            for key in keys
+            if before.get(key) != settings.get(key)
+        ]
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise CharyError(f"{path}: damaged. Delete {folder} to start anew.") from error
+    if other:
+        raise CharyError(
+            f"{folder}: holds parts of another {work}, with {', '.join(other)}. Repeat its settings "
+            "to go on with it, delete the folder to start anew, or choose another --out."
+        )
