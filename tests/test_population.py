@@ -78,7 +78,7 @@ def test_every_run_is_what_it_would_be_alone(dataset: Dataset, tmp_path: Path) -
 def test_runs_of_another_structure_are_another_program(
     dataset: Dataset, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the regulariser MSG leaves its passes out; what is a number in the state changes nothing."""
+    """Without the regulariser MSG leaves its passes out; numbers in the state change no program."""
     config, run = training.configure("msg", "none", "tiny")
     config = replace(config, members=2, hidden=(8,), batch_size=16)
     varied = {"alpha": (0.0, 0.5, 1.0), "beta": (-4.0, -8.0)}
