@@ -7,6 +7,7 @@ JAX_COMPILATION_CACHE_DIR names another folder, JAX_ENABLE_COMPILATION_CACHE=fal
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import filelock
 import jax
@@ -22,8 +23,8 @@ SETTINGS = {
 
 def keep_compiled() -> None:
     """From now on, take programs from the cache and leave new ones there."""
-    settings = jax.config.values
-    if settings["jax_compilation_cache_dir"] or not settings["jax_enable_compilation_cache"]:
+    config: Any = jax.config  # whose settings no type checker can see
+    if config.jax_compilation_cache_dir or not config.jax_enable_compilation_cache:
         return
     # Programs for one kind of processor may not run on another that shares the folder.
     kind = hashlib.sha256(cpu_features().encode()).hexdigest()[:12]
@@ -33,10 +34,10 @@ def keep_compiled() -> None:
         _tidy(folder)
     except (OSError, filelock.Timeout):  # no cache is no reason not to train
         return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    config.update("jax_compilation_cache_dir", str(folder))
     for name, value in SETTINGS.items():
         if name.upper() not in os.environ:
-            jax.config.update(name, value)
+            config.update(name, value)
 
 
 def _tidy(folder: Path) -> None:

@@ -41,10 +41,11 @@ class Forecast:
         ahead = left * self._seconds / self._updates
         if ahead < LONG:
             return True
+        memory = memory_in_use()
         display.say(
             f"{self._title}, {left:,} steps: about {duration(ahead)} on this machine, "
-            f"{_in_units(left * self._flops(), 'FLOP')} in all (its matrix products), "
-            f"{_in_units(memory_in_use(), 'B')} of memory."
+            f"{_in_units(left * self._flops(), 'FLOP')} in all (its matrix products)"
+            + (f", {_in_units(memory, 'B')} of memory." if memory else ".")
         )
         asked = self._ask and ahead > VERY_LONG and sys.stdin.isatty() and sys.stderr.isatty()
         return not asked or display.confirm("Go on? [Y/n] ")

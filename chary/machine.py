@@ -79,20 +79,23 @@ def available_memory() -> float:
             found.append(float(limit) - float(used))
     except OSError:  # not every system has these files
         pass
-    if len(found) == 1:
+    if len(found) == 1 and hasattr(os, "sysconf"):
         found.append(float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
     return max(0.0, min(found))
 
 
 def memory_in_use() -> float:
-    """The most bytes that this process has held so far: of the accelerator, or of this machine."""
-    import resource
-
+    """The most bytes that this process has held so far: of the accelerator, or of this machine; 0 where
+    the system does not say."""
     import jax
 
     stats = jax.devices()[0].memory_stats()
     if stats and "peak_bytes_in_use" in stats:
         return float(stats["peak_bytes_in_use"])
+    try:
+        import resource
+    except ImportError:
+        return 0.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak if sys.platform == "darwin" else 1024 * peak)
 

@@ -94,6 +94,7 @@ def start(
     config = training.settle(config, run, dataset)
     specs = vary(algorithm, config, replace(run, run=home), dataset, seeds, varied)
     training.check(*specs[0])
+    training.task_of(dataset)  # refuses a borrowed name before anything is made
     with group.all_claimed([spec.folder for spec in specs]):
         there = {spec.folder: group.same_run(algorithm, *spec, dataset) for spec in specs}
         begun = [folder for folder in there.values() if folder and folder.checkpoint_steps()]

@@ -276,7 +276,7 @@ def make_plan(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> loop.P
         ),
         held_out=held_out.transitions(scaling) if held_out else None,
         scaling=scaling,
-        task=_task_of(dataset),
+        task=task_of(dataset),
     )
 
 
@@ -287,7 +287,7 @@ def scaling_of(dataset: Dataset, run: RunConfig) -> Scaling:
     return Scaling.of(dataset, reward, normalise_observations=run.normalise_observations)
 
 
-def _task_of(dataset: Dataset) -> Task | None:
+def task_of(dataset: Dataset) -> Task | None:
     """The simulator that goes by the dataset's name, if it takes such observations and actions."""
     task = find_task(dataset.name)
     if task is None:

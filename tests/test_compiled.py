@@ -1,6 +1,7 @@
 """What was compiled once is not compiled again."""
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
@@ -13,12 +14,12 @@ from tests.conftest import run_chary
 
 def test_the_second_start_compiles_nothing(dataset: Dataset, tmp_path: Path) -> None:
     formats.write(dataset, tmp_path / "data.npz")
-    # Without a folder of the user's own (`JAX_COMPILATION_CACHE_DIR`), chary's is taken.
     entries: list[set[Path]] = []
     for seed in (0, 1):
         done = run_chary(
             "train", "bc", "--dataset", tmp_path / "data.npz", "--hidden", 8, "--steps", 20,
             "--seed", seed, "--run", tmp_path / str(seed),
+            # Without a folder of the user's own, chary's is taken.
             CHARY_CACHE=str(tmp_path / "cache"), JAX_COMPILATION_CACHE_DIR="",
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
@@ -29,10 +30,11 @@ def test_the_second_start_compiles_nothing(dataset: Dataset, tmp_path: Path) -> 
 
 def test_the_users_own_settings_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHARY_CACHE", str(tmp_path))
-    before = jax.config.values["jax_compilation_cache_dir"]
+    config: Any = jax.config
+    before = config.jax_compilation_cache_dir
     assert before  # the folder of these tests
     compiled.keep_compiled()
-    assert jax.config.values["jax_compilation_cache_dir"] == before
+    assert config.jax_compilation_cache_dir == before
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,12 @@ import numpy as np
 import pytest
 
 import chary
-from chary import loop, population
+from chary import loop, population, training
 from chary.cli import main
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError, DivergedError
-from chary.group import Spec
 from chary.runs import RunFolder
-from chary.settings import RunConfig
 
 QUICK: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16, "log_every": 10, "eval_every": 0}
 MSG_QUICK: dict[str, Any] = {**QUICK, "members": 2, "warmup_steps": 5}
@@ -58,34 +57,38 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
 def test_every_run_is_what_it_would_be_alone(dataset: Dataset, tmp_path: Path) -> None:
     agents = chary.train_population(
         "msg", dataset, run=tmp_path / "all", steps=20, **MSG_QUICK,
-        seeds=[0, 1], settings={"alpha": [0.0, 0.5], "discount": [0.9, 0.99]},
+        seeds=[0, 1], settings={"alpha": [0.5, 1.0]},
     )  # fmt: skip
     names = [agent.folder.name for agent in agents]
-    assert names == [
-        f"alpha{alpha}-discount{discount}-seed{seed}"
-        for alpha in ("0", "0.5") for discount in ("0.9", "0.99") for seed in (0, 1)
-    ]  # fmt: skip
-    # Without the regulariser the update is another program.
+    assert names == ["alpha0.5-seed0", "alpha0.5-seed1", "alpha1-seed0", "alpha1-seed1"]
     for index, name in enumerate(names):
         config = RunFolder.open(tmp_path / "all" / name).config
-        beside = names[:4] if index < 4 else names[4:]
-        assert config["layout"]["population"] == {"names": beside, "index": index % 4}
+        assert config["layout"]["population"] == {"names": names, "index": index}
         assert config["run"]["seed"] == index % 2
-    for index, changes in (
-        (1, {"alpha": 0.0, "discount": 0.9, "seed": 1}),
-        (6, {"alpha": 0.5, "discount": 0.99, "seed": 0}),
+    changes: dict[str, Any] = {"alpha": 1.0, "seed": 1}
+    alone = chary.train("msg", dataset, run=tmp_path / "alone", steps=20, **MSG_QUICK, **changes)
+    for beside, by_itself in zip(
+        jax.tree.leaves(agents[3].state), jax.tree.leaves(alone.state), strict=True
     ):
-        alone = chary.train(
-            "msg", dataset, run=tmp_path / "alone", steps=20, **MSG_QUICK, **changes
-        )
-        own = chary.open_run(agents[index].folder)
-        for beside, by_itself in zip(
-            jax.tree.leaves(own.state), jax.tree.leaves(alone.state), strict=True
-        ):
-            np.testing.assert_allclose(beside, by_itself, rtol=1e-5, atol=1e-5)
-        lines = [RunFolder.open(a.folder).read("metrics")[-1] for a in (own, alone)]
-        assert lines[0] == pytest.approx(lines[1], rel=1e-4, abs=1e-5)
-        shutil.rmtree(tmp_path / "alone")
+        np.testing.assert_allclose(beside, by_itself, rtol=1e-5, atol=1e-5)
+    lines = [RunFolder.open(a.folder).read("metrics")[-1] for a in (agents[3], alone)]
+    assert lines[0] == pytest.approx(lines[1], rel=1e-4, abs=1e-5)
+
+
+def test_runs_of_another_structure_are_another_program(
+    dataset: Dataset, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the regulariser MSG leaves its passes out; numbers in the state change no program."""
+    config, run = training.configure("msg", "none", "tiny")
+    config = replace(config, members=2, hidden=(8,), batch_size=16)
+    varied = {"alpha": (0.0, 0.5, 1.0), "beta": (-4.0, -8.0)}
+    specs = population.vary("msg", config, replace(run, run=Path("x")), dataset, [0], varied)
+    groups = population.grouped("msg", specs, dataset)
+    assert [[(s.config.alpha, s.config.beta) for s in together] for together in groups] == [
+        [(0.0, -4.0), (0.0, -8.0)],
+        [(0.5, -4.0), (0.5, -8.0), (1.0, -4.0), (1.0, -8.0)],
+    ]
+    assert "6 runs, one group after the other: 2 + 4 (2 different" in capsys.readouterr().err
 
 
 def test_a_group_stopped_anywhere_goes_on_to_the_same_bits(
@@ -109,6 +112,11 @@ def test_a_group_stopped_anywhere_goes_on_to_the_same_bits(
     assert agent.folder == runs[2]
     assert states(tmp_path / "cut") == states(tmp_path / "whole")
     assert logs(tmp_path / "cut") == logs(tmp_path / "whole")
+    alone = chary.train("bc", dataset, run=tmp_path / "alone", steps=40, seed=7, **QUICK)
+    for beside, by_itself in zip(
+        jax.tree.leaves(agent.state), jax.tree.leaves(alone.state), strict=True
+    ):
+        np.testing.assert_allclose(beside, by_itself, rtol=1e-5, atol=1e-5)
     with pytest.raises(CharyError, match="already holds a run, at step 40"):
         chary.train_population("bc", dataset, run=tmp_path / "cut", **wanted)
     again = chary.train_population("bc", dataset, run=tmp_path / "cut", resume=True, **wanted)
@@ -128,7 +136,7 @@ def test_a_member_that_is_missing_is_named_with_what_to_do(
     shutil.rmtree(tmp_path / "seed1" / "checkpoints" / "10" / "arrays")
     with pytest.raises(CharyError, match="no sound checkpoint"):
         chary.resume(tmp_path / "seed0", dataset=dataset, steps=20)
-    chary.training.resume_group(tmp_path / "seed0", dataset=dataset, steps=20, alone=True)
+    training.resume_group(tmp_path / "seed0", dataset=dataset, steps=20, alone=True)
     assert RunFolder.open(tmp_path / "seed0").checkpoint_steps()[-1] == 20
     with pytest.raises(CharyError, match=r"'seed0' cannot go on .*has gone on alone"):
         chary.resume(tmp_path / "seed1", dataset=dataset)
@@ -171,27 +179,27 @@ def test_killed_and_resumed_as_a_user_does(
     formats.write(dataset, tmp_path / "data.npz")
     command = [
         "train", "bc", "--dataset", tmp_path / "data.npz", "--hidden", 8, 8, "--batch-size", 16,
-        "--steps", 3_000, "--log-every", 50, "--checkpoint-minutes", 0.001, "--json",
+        "--steps", 600, "--log-every", 50, "--checkpoint-minutes", 0.005, "--json",
         "--seeds", 0, 1, "--population", "learning-rate=1e-3,1e-4", "--run",
     ]  # fmt: skip
     words = [str(word) for word in command]
     assert main([*words, str(tmp_path / "whole")]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [(row["seed"], row["step"]) for row in rows] == [(0, 3000), (1, 3000)] * 2
+    assert [(row["seed"], row["step"]) for row in rows] == [(0, 600), (1, 600)] * 2
     process = subprocess.Popen(
         [sys.executable, "-m", "chary", *words, str(tmp_path / "cut")],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     run = tmp_path / "cut" / "learning_rate0.001-seed1"
-    while not (RunFolder.exists(run) and len(RunFolder.open(run).read("metrics")) > 10):
+    while not (RunFolder.exists(run) and len(RunFolder.open(run).read("metrics")) > 4):
         assert process.poll() is None
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert main(["resume", str(tmp_path / "cut"), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["step"] for row in rows] == [3000] * 4
+    assert [row["step"] for row in rows] == [600] * 4
     assert states(tmp_path / "cut") == states(tmp_path / "whole")
     assert logs(tmp_path / "cut") == logs(tmp_path / "whole")
 
@@ -199,7 +207,7 @@ def test_killed_and_resumed_as_a_user_does(
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        ({"settings": {"batch_size": [16, 32]}}, "These can vary: learning_rate"),
+        ({"settings": {"batch_size": [16.0, 32.0]}}, "These can vary: learning_rate"),
         ({"settings": {"learning_rate": [0.1, 0.1]}}, "names 0.1 more than once"),
         ({"seeds": [1, 2, 1]}, "--seeds names 1 more than once"),
         ({"seeds": [0, 1], "validation": 0.2}, "--validation holds out other episodes"),
@@ -227,9 +235,8 @@ def test_settings_are_read_as_they_are_typed() -> None:
 def test_runs_that_memory_does_not_take_at_once_are_split_evenly(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config, run = chary.training.configure("bc", "none", "tiny")
-    specs = [Spec(config, RunConfig(seed=seed, run=Path(f"seed{seed}"))) for seed in range(5)]
-    assert run.steps
+    config, run = training.configure("bc", "none", "tiny")
+    specs = population.vary("bc", config, replace(run, run=Path("x")), dataset, range(5), {})
     assert population.grouped("bc", specs, dataset) == [specs]
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(population, "available_memory", lambda: 20e6)
