@@ -50,7 +50,8 @@ def initial_carry(
         return jax.ShapeDtypeStruct((batch_size, *sizes), jnp.float32)
 
     observations, actions, numbers = shape(observation_size), shape(action_size), shape()
-    batch = Batch(observations, actions, numbers, numbers, observations)
+    next_actions = actions if algorithm.wants_next_actions else None
+    batch = Batch(observations, actions, numbers, numbers, observations, next_actions)
     state = jax.jit(algorithm.init)(keys(seed)[0])
     metrics = jax.eval_shape(algorithm.update, state, batch, jax.random.key(0))[1]
     sums = {name: jnp.zeros(s.shape, s.dtype) for name, s in metrics.items()}

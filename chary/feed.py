@@ -44,7 +44,7 @@ def _from_memory(
     algorithm: Algorithm[Any], dataset: Dataset, scaling: Scaling, batch_size: int, key: Any
 ) -> Feed:
     """All transitions on the device, sampled inside the compiled program."""
-    transitions = dataset.transitions(scaling)
+    transitions = dataset.transitions(scaling, next_actions=algorithm.wants_next_actions)
     chunk = compile_chunk(algorithm, batch_size)
     return Feed(
         dataset.size,
@@ -65,7 +65,9 @@ def _from_files(
 
     def read(block: int) -> Batch:
         indices = np.asarray(sample(np.arange(block * BLOCK, (block + 1) * BLOCK)))
-        batch = dataset.transitions(scaling, indices.ravel())
+        batch = dataset.transitions(
+            scaling, indices.ravel(), next_actions=algorithm.wants_next_actions
+        )
         return jax.tree.map(lambda column: column.reshape(*indices.shape, *column.shape[1:]), batch)
 
     def batches(block: int) -> Batch:

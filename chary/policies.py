@@ -1,4 +1,4 @@
-"""The tanh-Gaussian policy: a Gaussian over the real line, squashed into [-1, 1]."""
+"""Policies: a Gaussian over the real line, squashed into [-1, 1], or one action a state."""
 
 import math
 from collections.abc import Sequence
@@ -101,3 +101,25 @@ class Policy(eqx.Module):
         """The mode, or with a key a sample."""
         law = self(observations)
         return law.mode if key is None else law.sample(jax.random.normal(key, law.loc.shape))
+
+
+class DeterministicPolicy(eqx.Module):
+    """A network from observations to actions, squashed into [-1, 1]."""
+
+    network: MLP
+
+    @classmethod
+    def init(
+        cls,
+        observation_size: int,
+        action_size: int,
+        hidden: Sequence[int],
+        *,
+        key: PRNGKeyArray,
+    ) -> "DeterministicPolicy":
+        return cls(MLP.init(observation_size, hidden, action_size, key=key))
+
+    def __call__(
+        self, observations: Float[Array, "batch observation"]
+    ) -> Float[Array, "batch action"]:
+        return jnp.tanh(self.network(observations))
