@@ -79,6 +79,18 @@ def require_rate(option: str, value: float) -> None:
     require(0.0 < value < inf, option, value, "above 0 and finite")
 
 
+def require_layers(hidden: tuple[int, ...], batch_size: int) -> None:
+    """Refuse networks or batches of nothing."""
+    require(min(hidden, default=0) >= 1, "hidden", hidden, "sizes of at least 1")
+    require(batch_size >= 1, "batch-size", batch_size, "at least 1")
+
+
+def require_backup(discount: float, tau: float) -> None:
+    """Refuse a discount or a target average that is none."""
+    require(0.0 <= discount <= 1.0, "discount", discount, "between 0 and 1")
+    require(0.0 < tau <= 1.0, "tau", tau, "above 0 and at most 1")
+
+
 def apply(
     settings: dict[str, Any], algorithm: Any, run: RunConfig, *, source: str
 ) -> tuple[Any, RunConfig]:

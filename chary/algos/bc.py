@@ -7,15 +7,16 @@ stops rising (`--validation 0.1 --patience 5`), it says how good the data itself
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from chary.algos.critics import LONG_RUN
 from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
-from chary.settings import require, require_rate
+from chary.settings import require_layers, require_rate
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 
@@ -31,9 +32,18 @@ class BCConfig:
     """Adam's step size."""
 
     def __post_init__(self) -> None:
-        require(min(self.hidden, default=0) >= 1, "hidden", self.hidden, "sizes of at least 1")
-        require(self.batch_size >= 1, "batch-size", self.batch_size, "at least 1")
+        require_layers(self.hidden, self.batch_size)
         require_rate("learning-rate", self.learning_rate)
+
+
+PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper-antmaze": PAPER,
+    "paper-gym": PAPER,
+    "paper-maze2d": PAPER,
+    "paper-rlu": PAPER,
+    "small": {"hidden": (64, 64, 64), "learning_rate": 1e-3, "steps": 10_000},
+}
 
 
 class BCState(NamedTuple):

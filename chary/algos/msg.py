@@ -17,17 +17,18 @@ Shared targets (`chary/targets.py`) give it up for one target for all, and cheap
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from chary import losses
 from chary.algos.msg_config import MSGConfig
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
-from chary.optimise import adam_init, adam_step
+from chary.losses import critic_metrics, td_loss, temperature_loss
+from chary.optimise import adam_init, adam_step, as_arrays, either, move_towards
 from chary.policies import Policy
 from chary.targets import TARGETS, mean_and_std, smallest
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
@@ -144,7 +145,6 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         critics = ensemble.init(critic_key)
         log_temperature = jnp.log(jnp.float32(config.temperature))
         target_beta = config.beta if config.target_beta is None else config.target_beta
-        continuous = vars(config) | {"target_beta": target_beta}
         return MSGState(
             step=jnp.int32(0),
             policy=policy,
@@ -153,7 +153,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             critic_optimiser=adam_init(critics),
             log_temperature=log_temperature,
             temperature_optimiser=adam_init(log_temperature),
-            hyper=Hyper(*(jnp.float32(continuous[name]) for name in Hyper._fields)),
+            hyper=as_arrays(Hyper, config, target_beta=target_beta),
         )
 
     def td_targets(state: MSGState, batch: Batch, noise: Noise) -> Float[Array, "member batch"]:
@@ -168,7 +168,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             )
         )
         next_values = targets.backup(next_heads, state.hyper.target_beta)
-        return batch.rewards + state.hyper.discount * batch.discounts * next_values
+        return losses.td_targets(batch, state.hyper.discount, next_values)
 
     def slopes_at_policy(state: MSGState, batch: Batch, noise: Noise) -> tuple[Slopes, PyTree]:
         """Q_i(s, a) of one a ~ pi(s) for all members, and its two gradients by one backward pass: in a,
@@ -213,15 +213,8 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             actions = noise.arranged(batch.actions)
             heads = noise.in_order(ensemble.heads(critics, observations, actions, key=key))
             gap = jnp.zeros(config.members)
-        errors = heads - wanted[:, None]
-        td = 0.5 * (noise.weights[:, None] * errors**2).mean(axis=-1).sum(axis=1)
-        metrics = {
-            "critic/td": td.mean(),
-            "critic/regulariser": gap.mean(),
-            "critic/q": heads.mean(),
-            "critic/std": mean_and_std(smallest(heads, axis=1))[1].mean(),
-            "critic/target": wanted.mean(),
-        }
+        td = td_loss(heads, wanted, noise.weights)
+        metrics = {"critic/regulariser": gap.mean(), **critic_metrics(td, heads, wanted)}
         return (td + state.hyper.alpha * gap).sum(), metrics
 
     def policy_loss(
@@ -252,12 +245,6 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         }
         return -jnp.where(warming_up, likelihood, objective + bonus).mean(), metrics
 
-    def temperature_loss(
-        log_temperature: Float[Array, ""], entropy: Float[Array, ""], state: MSGState
-    ) -> Float[Array, ""]:
-        """The temperature falls while the policy is more random than asked, and rises otherwise."""
-        return jnp.exp(log_temperature) * (entropy - state.hyper.target_entropy)
-
     def step(state: MSGState, batch: Batch, noise: Noise) -> tuple[MSGState, Metrics]:
         """One update with the given noise; the policy climbs the critics from before the step."""
         hyper = state.hyper
@@ -278,10 +265,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             state.critic_optimiser,
             hyper.critic_learning_rate,
         )
-        # Written so that equal parameters stay equal to the bit.
-        target = jax.tree.map(
-            lambda slow, new: slow + hyper.tau * (new - slow), state.critics.target, online
-        )
+        target = move_towards(state.critics.target, online, hyper.tau)
 
         policy_gradient, policy_metrics = jax.grad(policy_loss, has_aux=True)(
             state.policy, state, batch, noise, slopes
@@ -293,7 +277,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         temperature = state.log_temperature, state.temperature_optimiser
         if config.entropy == "tuned":
             temperature_gradient = jax.grad(temperature_loss)(
-                state.log_temperature, policy_metrics["policy/entropy"], state
+                state.log_temperature, policy_metrics["policy/entropy"], hyper.target_entropy
             )
             tuned = adam_step(
                 state.log_temperature,
@@ -303,7 +287,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             )
             # Tuning, its moments included, begins after the warm-up.
             warming_up = state.step < config.warmup_steps
-            temperature = jax.tree.map(partial(jnp.where, warming_up), temperature, tuned)
+            temperature = either(warming_up, temperature, tuned)
         log_temperature, temperature_optimiser = temperature
 
         return MSGState(

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+from chary.algos.critics import LONG_RUN
 from chary.ensembles import EnsembleShape, check_name
 from chary.errors import CharyError, unknown_name
-from chary.settings import require, require_rate
+from chary.settings import require, require_backup, require_layers, require_rate
 from chary.targets import TARGETS
 
 TargetName = Literal["independent", "double-q", "shared-mean", "shared-lcb", "shared-min"]
@@ -87,7 +88,8 @@ class MSGConfig:
         if self.target_beta is not None:
             require(self.target_beta <= 0.0, "target-beta", self.target_beta, "at most 0")
         require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
-        require(min(self.hidden, default=0) >= 1, "hidden", self.hidden, "sizes of at least 1")
+        require_layers(self.hidden, self.batch_size)
+        require_backup(self.discount, self.tau)
         require(
             0.0 <= self.mimo_repetition <= 1.0,
             "mimo-repetition",
@@ -110,9 +112,6 @@ class MSGConfig:
             "at least 0 and finite",
         )
         require(0.0 < self.dropout < 1.0, "dropout", self.dropout, "above 0 and below 1")
-        require(self.batch_size >= 1, "batch-size", self.batch_size, "at least 1")
-        require(0.0 <= self.discount <= 1.0, "discount", self.discount, "between 0 and 1")
-        require(0.0 < self.tau <= 1.0, "tau", self.tau, "above 0 and at most 1")
         require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
         require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
         require_rate("critic-learning-rate", self.critic_learning_rate)
@@ -137,3 +136,36 @@ class MSGConfig:
             prior_scale=self.prior_scale,
             dropout=self.dropout,
         )
+
+
+PAPER: dict[str, Any] = {"regulariser_samples": "own", **LONG_RUN}
+PRESETS: dict[str, dict[str, Any]] = {
+    # Table 1 and Appendix B: alpha and beta are the paper's most frequent best, to be searched over.
+    "paper-antmaze": {
+        "alpha": 0.5,
+        "steps": 2_000_000,
+        "reward_scale": 4.0,
+        "reward_shift": -0.5,
+        **PAPER,
+    },
+    # Appendix A: members are pairs of networks.
+    "paper-gym": {"targets": "double-q", "alpha": 0.5, "steps": 3_000_000, **PAPER},
+    "paper-maze2d": {"steps": 2_000_000, **PAPER},
+    # Appendix on RL Unplugged: D4RL's networks, alpha of 0 or 0.5; the steps are Gym's, none are given.
+    "paper-rlu": {"alpha": 0.5, "steps": 3_000_000, **PAPER},
+    # For two cores: small networks, few members, a short warm-up, and a policy that learns faster
+    # and ends less random. A value travels about tau steps back along a path at each update, so short
+    # runs need targets that follow quickly; and the way through a maze is longer than the horizon of a
+    # discount of 0.99, at which the far end hardly tells one direction from another.
+    "small": {
+        "members": 8,
+        "discount": 0.995,
+        "tau": 0.05,
+        "hidden": (64, 64, 64),
+        "warmup_steps": 500,
+        "policy_learning_rate": 1e-4,
+        "temperature": 0.1,
+        "target_entropy": -2.0,
+        "steps": 8_000,
+    },
+}

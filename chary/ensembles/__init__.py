@@ -55,11 +55,11 @@ class EnsembleShape(NamedTuple):
     action_size: int
     hidden: Sequence[int]
     layer_norm: bool
-    mimo_repetition: float
-    modulation: str
-    shared_layers: int
-    prior_scale: float
-    dropout: float
+    mimo_repetition: float = 0.5
+    modulation: str = "sign"
+    shared_layers: int = 1
+    prior_scale: float = 1.0
+    dropout: float = 0.1
 
     @property
     def inputs(self) -> int:

@@ -1,0 +1,74 @@
+"""Settings that the algorithms with critics have in common."""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from chary.ensembles import Ensemble, EnsembleShape, make_ensemble
+from chary.settings import require, require_backup, require_layers, require_rate
+
+LONG_RUN: dict[str, Any] = {"eval_every": 100_000, "log_every": 5_000}
+"""Of presets that train for a million steps and more."""
+
+
+@dataclass(frozen=True)
+class CriticConfig:
+    """Networks, batches and step sizes."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    """Sizes of the hidden layers, of the policy and of each Q-function."""
+    layer_norm: bool = False
+    """Layer normalisation in each hidden layer of the Q-functions, before the ReLU."""
+    batch_size: int = 256
+    """Transitions in a batch."""
+    discount: float = 0.99
+    """Discount factor gamma."""
+    critic_learning_rate: float = 3e-4
+    """Adam's step size for the critics."""
+    policy_learning_rate: float = 3e-4
+    """Adam's step size for the policy."""
+    tau: float = 0.005
+    """Share of the new parameters that enters the target networks at every step."""
+
+    def __post_init__(self) -> None:
+        require_layers(self.hidden, self.batch_size)
+        require_backup(self.discount, self.tau)
+        require_rate("critic-learning-rate", self.critic_learning_rate)
+        require_rate("policy-learning-rate", self.policy_learning_rate)
+
+    def critics(self, observation_size: int, action_size: int, *, members: int = 2) -> Ensemble:
+        """Separate Q-functions: a pair of them unless asked otherwise."""
+        shape = EnsembleShape(
+            members=members,
+            heads=1,
+            observation_size=observation_size,
+            action_size=action_size,
+            hidden=self.hidden,
+            layer_norm=self.layer_norm,
+        )
+        return make_ensemble("deep", shape)
+
+
+@dataclass(frozen=True)
+class EntropyConfig(CriticConfig):
+    """The same, for a policy with an entropy bonus whose temperature is tuned as in SAC."""
+
+    temperature: float = 1.0
+    """Weight of the entropy bonus where its tuning starts."""
+    temperature_learning_rate: float = 3e-4
+    """Adam's step size for the logarithm of the temperature."""
+    target_entropy: float | None = None
+    """Entropy of the policy that tuning aims at, in nats; minus the number of action dimensions unless
+    given."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
+        require_rate("temperature-learning-rate", self.temperature_learning_rate)
+        if self.target_entropy is not None:
+            finite = isfinite(self.target_entropy)
+            require(finite, "target-entropy", self.target_entropy, "a finite number")
+
+    def entropy_for(self, action_size: int) -> float:
+        """What tuning aims at with so many action dimensions."""
+        return -float(action_size) if self.target_entropy is None else self.target_entropy

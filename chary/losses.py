@@ -1,0 +1,92 @@
+"""What the algorithms' losses are made of, each piece with its equation, written once."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from chary.targets import mean_and_std, smallest
+from chary.types import Batch, Metrics
+
+# ---- critics ---------------------------------------------------------------------------------------
+
+
+def td_targets(
+    batch: Batch, discount: Float[Array, ""], next_values: Float[Array, "*member batch"]
+) -> Float[Array, "*member batch"]:
+    """y = r + gamma * V(s'), without the second term where the episode truly ended."""
+    return batch.rewards + discount * batch.discounts * next_values
+
+
+def td_loss(
+    heads: Float[Array, "member head batch"],
+    wanted: Float[Array, "member batch"] | Float[Array, " batch"],
+    weights: Float[Array, "member batch"] | None = None,
+) -> Float[Array, " member"]:
+    """1/2 E[w (Q - y)^2] of each member, summed over its heads; w is 1 unless given."""
+    squared = (heads - wanted[..., None, :]) ** 2
+    if weights is not None:
+        squared = weights[:, None] * squared
+    return 0.5 * squared.mean(axis=-1).sum(axis=1)
+
+
+def critic_metrics(
+    td: Float[Array, " member"],
+    heads: Float[Array, "member head batch"],
+    wanted: Float[Array, "*member batch"],
+) -> Metrics:
+    """What every algorithm with critics reports of them."""
+    return {
+        "critic/td": td.mean(),
+        "critic/q": heads.mean(),
+        "critic/std": mean_and_std(smallest(heads, axis=1))[1].mean(),
+        "critic/target": wanted.mean(),
+    }
+
+
+def expectile_loss(errors: Float[Array, " batch"], expectile: Float[Array, ""]) -> Float[Array, ""]:
+    """E[|expectile - 1(u < 0)| u^2]: above one half, what lies above the estimate weighs more.
+
+    At one half it is half the squared error, whose minimum is the mean; towards one its minimum is the
+    largest value (Newey and Powell 1987; Eq. 5 of Kostrikov, Nair and Levine 2021).
+    """
+    return (jnp.abs(expectile - (errors < 0.0)) * errors**2).mean()
+
+
+def sampled_log_sum_exp(
+    values: Float[Array, "*member draw batch"], log_densities: Float[Array, "draw batch"]
+) -> Float[Array, "*member batch"]:
+    """log of the integral of exp(Q(s, a)) over all actions, from actions drawn with known densities.
+
+    log 1/K sum_k exp(Q(s, a_k) - log p(a_k)): importance sampling, whose error falls as the number K of
+    draws grows (Appendix F of Kumar et al. 2020).
+    """
+    draws = log_densities.shape[0]
+    return jax.nn.logsumexp(values - log_densities, axis=-2) - jnp.log(float(draws))
+
+
+# ---- policies --------------------------------------------------------------------------------------
+
+
+def exponential_weights(
+    advantages: Float[Array, " batch"], sharpness: Float[Array, ""], limit: float
+) -> Float[Array, " batch"]:
+    """min(exp(sharpness * A), limit), with no gradient: how much an action is to be imitated."""
+    # The exponent is limited, not only its result: no advantage overflows.
+    exponent = jnp.minimum(sharpness * advantages, jnp.log(limit))
+    return jax.lax.stop_gradient(jnp.exp(exponent))
+
+
+def binary_weights(advantages: Float[Array, " batch"]) -> Float[Array, " batch"]:
+    """1(A > 0): actions that are better than the policy's own, and no others."""
+    better: Bool[Array, " batch"] = advantages > 0.0
+    return better.astype(jnp.float32)
+
+
+def temperature_loss(
+    log_temperature: Float[Array, ""],
+    entropy: Float[Array, ""],
+    target_entropy: Float[Array, ""],
+) -> Float[Array, ""]:
+    """The temperature falls while the policy is more random than asked, and rises otherwise
+    (Haarnoja et al. 2018)."""
+    return jnp.exp(log_temperature) * (entropy - target_entropy)
