@@ -36,7 +36,14 @@ class CriticConfig:
         require_rate("critic-learning-rate", self.critic_learning_rate)
         require_rate("policy-learning-rate", self.policy_learning_rate)
 
-    def critics(self, observation_size: int, action_size: int, *, members: int = 2) -> Ensemble:
+    def critics(
+        self,
+        observation_size: int,
+        action_size: int,
+        *,
+        members: int = 2,
+        ensemble: str = "deep",
+    ) -> Ensemble:
         """Separate Q-functions: a pair of them unless asked otherwise."""
         shape = EnsembleShape(
             members=members,
@@ -46,7 +53,7 @@ class CriticConfig:
             hidden=self.hidden,
             layer_norm=self.layer_norm,
         )
-        return make_ensemble("deep", shape)
+        return make_ensemble(ensemble, shape)
 
 
 @dataclass(frozen=True)
