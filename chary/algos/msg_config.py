@@ -169,7 +169,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "steps": 8_000,
     },
 }
-# The paper's comparison without an ensemble: one Q-function, which only the regulariser holds to the data.
+# The paper's comparison without an ensemble: one Q-function, which only alpha holds to the data.
 PRESETS |= {
     "no-ensemble": {**PRESETS["paper-antmaze"], "ensemble": "none"},
     "small-no-ensemble": {**PRESETS["small"], "ensemble": "none"},

@@ -42,23 +42,23 @@ def slopes(reference: Reference, critics: Any, member: int, batch: Any) -> np.nd
     """grad_a Q of one member by differences, which are exact while no kink is crossed."""
     columns = []
     for dimension in range(ACTION):
-        step = 1e-7 * np.eye(ACTION)[dimension]
+        step = 1e-4 * np.eye(ACTION)[dimension]
         above, below = (
             reference.value(critics, member, batch.observations, batch.actions + sign * step)[0]
             for sign in (1, -1)
         )
-        columns.append((above - below) / 2e-7)
+        columns.append((above - below) / 2e-4)
     return np.stack(columns, axis=-1)
 
 
 def plain_similarity(gradients: np.ndarray) -> float:
-    """Every pair, one after the other."""
+    """Every pair, one after the other; a flat critic is like no other."""
     total = 0.0
     for i, one in enumerate(gradients):
         for j, other in enumerate(gradients):
             if i != j:
                 lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
-                total += np.mean((one * other).sum(axis=-1) / lengths)
+                total += np.mean((one * other).sum(axis=-1) / (lengths + 1e-20))
     return total / (len(gradients) - 1)
 
 
@@ -136,19 +136,17 @@ def test_an_update_equals_a_plain_numpy_computation(algorithm: str, members: int
 
 def test_similarity_against_pairs_and_at_its_ends() -> None:
     rng = np.random.default_rng(0)
-    gradients = rng.standard_normal((5, 4, 3)).astype(np.float32)
-    assert float(similarity(jnp.asarray(gradients))) == pytest.approx(
-        plain_similarity(gradients.astype(np.float64)), abs=1e-5
-    )
-    same = jnp.broadcast_to(gradients[:1], gradients.shape)
-    assert float(similarity(same)) == pytest.approx(5.0, abs=1e-5)
-    opposite = jnp.asarray(np.stack([gradients[0], -gradients[0]]))
-    assert float(similarity(opposite)) == pytest.approx(-2.0, abs=1e-5)
+    gradients = rng.standard_normal((4, 4, 3)).astype(np.float32)
+    plain = plain_similarity(gradients.astype(np.float64))
+    same = np.broadcast_to(gradients[:1], gradients.shape)
+    opposite = np.concatenate([gradients[:2], -gradients[:2]])
+    found = jax.jit(jax.vmap(similarity))(np.stack([gradients, same, opposite]))
+    np.testing.assert_allclose(found, [plain, 4.0, -4.0 / 3.0], atol=1e-5)
 
 
 def test_a_flat_critic_is_like_no_other_and_moves_none() -> None:
     gradients = jnp.asarray([[[1.0, 0.0]], [[0.0, 0.0]], [[1.0, 0.0]]])
-    value, slope = jax.value_and_grad(similarity)(gradients)
+    value, slope = jax.jit(jax.value_and_grad(similarity))(gradients)
     assert float(value) == pytest.approx(1.0, abs=1e-5)
     assert bool(jnp.isfinite(slope).all())
 
