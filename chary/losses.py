@@ -58,7 +58,7 @@ def sampled_log_sum_exp(
     """log of the integral of exp(Q(s, a)) over all actions, from actions drawn with known densities.
 
     log 1/K sum_k exp(Q(s, a_k) - log p(a_k)): importance sampling, whose error falls as the number K of
-    draws grows (Appendix F of Kumar et al. 2020).
+    draws grows (appendix of Kumar et al. 2020).
     """
     draws = log_densities.shape[0]
     return jax.nn.logsumexp(values - log_densities, axis=-2) - jnp.log(float(draws))

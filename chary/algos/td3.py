@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.algos.critics import CriticConfig
+from chary.algos.critics import CriticConfig, smaller_of_two
 from chary.losses import critic_metrics, td_loss, td_targets
 from chary.optimise import TrainedWithTarget, as_arrays
 from chary.policies import DeterministicPolicy
@@ -159,7 +159,6 @@ def make_td3(
         update,
         act,
         values,
-        # The smaller of two is their mean less their deviation.
-        beta=lambda _: jnp.float32(-1.0),
+        beta=smaller_of_two,
         wants_next_actions=penalty is not None,
     )
