@@ -1,8 +1,8 @@
 """Policies: networks from observations to laws over actions in [-1, 1].
 
 Most algorithms use the tanh-Gaussian, a Gaussian over the real line that is squashed into [-1, 1]. A
-Gaussian that is not squashed, a mixture of squashed ones, and a policy of one action a state are here for
-those whose authors use them.
+Gaussian that is not squashed, a mixture of squashed ones, and a policy of one action a state are here
+for those whose authors use them.
 """
 
 import math
