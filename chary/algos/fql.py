@@ -219,8 +219,9 @@ def make_fql(config: FQLConfig, observation_size: int, action_size: int) -> Algo
             state.critics.online, batch.observations, jnp.clip(actions, -1.0, 1.0)
         ).mean(axis=0)
         climbed = normalised(values) if config.normalise_q else values
-        metrics = {"policy/q": values.mean(), "policy/distance": distance}
-        return state.hyper.alpha * distance - climbed.mean(), metrics
+        loss = state.hyper.alpha * distance - climbed.mean()
+        metrics = {"policy/loss": loss, "policy/q": values.mean(), "policy/distance": distance}
+        return loss, metrics
 
     def update(state: FQLState, batch: Batch, key: PRNGKeyArray) -> tuple[FQLState, Metrics]:
         hyper = state.hyper

@@ -46,6 +46,9 @@ class TD3Config(CriticConfig):
         require(self.policy_delay >= 1, "policy-delay", self.policy_delay, "at least 1")
 
 
+POLICY_METRICS = ("policy/loss", "policy/q", "policy/distance")
+
+
 class TD3State(NamedTuple):
     step: Int[Array, ""]
     policy: TrainedWithTarget[DeterministicPolicy]
@@ -85,7 +88,7 @@ def make_td3(
             step=jnp.int32(0),
             policy=TrainedWithTarget.of(policy),
             critics=TrainedWithTarget.of(ensemble.init(critic_key)),
-            policy_metrics={name: jnp.float32(0.0) for name in ("policy/q", "policy/distance")},
+            policy_metrics={name: jnp.float32(0.0) for name in POLICY_METRICS},
             hyper=as_arrays(hyper, config),
         )
 
@@ -111,9 +114,9 @@ def make_td3(
     ) -> tuple[Float[Array, ""], Metrics]:
         actions = policy(batch.observations)
         values = ensemble.values(critics, batch.observations, actions)
+        loss = policy_loss(hyper, values, actions, batch)
         distance = ((actions - batch.actions) ** 2).sum(axis=-1)
-        metrics = {"policy/q": values.mean(), "policy/distance": distance.mean()}
-        return policy_loss(hyper, values, actions, batch), metrics
+        return loss, dict(zip(POLICY_METRICS, (loss, values.mean(), distance.mean()), strict=True))
 
     def update(state: TD3State, batch: Batch, key: PRNGKeyArray) -> tuple[TD3State, Metrics]:
         hyper = state.hyper
