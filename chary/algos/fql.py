@@ -66,10 +66,11 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-gym": OTHER,
     "paper-maze2d": OTHER,
     "paper-rlu": OTHER,
-    # What `small` changes in MSG, for the same reasons.
+    # What `small` changes in MSG, for the same reasons. In a maze all values are large and differ little
+    # between actions, so that the distance from the flow must weigh less for them to be heard.
     "small": {
         "normalise_q": True,
-        "alpha": 1.0,
+        "alpha": 0.03,
         "hidden": (64, 64, 64),
         "discount": 0.995,
         "tau": 0.05,

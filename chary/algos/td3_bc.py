@@ -41,8 +41,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-gym": PAPER,
     "paper-maze2d": PAPER,
     "paper-rlu": PAPER,
-    # What `small` changes in MSG, for the same reasons.
+    # What `small` changes in MSG, for the same reasons. In a maze all values are large and differ little
+    # between actions, so that they need more weight to be heard.
     "small": {
+        "alpha": 40.0,
         "normalise_observations": True,
         "hidden": (64, 64, 64),
         "discount": 0.995,
