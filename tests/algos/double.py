@@ -24,6 +24,14 @@ def make_batch(seed: int = 0, size: int = SIZE) -> Batch:
     )
 
 
+def shaken(tree: Any, seed: int) -> Any:
+    """Parameters moved a little: where biases are zero, units may sit exactly at the kink of a ReLU."""
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(
+        lambda leaf: leaf + 0.05 * jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32), tree
+    )
+
+
 def double(tree: Any) -> Any:
     """The same in double precision."""
     return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)

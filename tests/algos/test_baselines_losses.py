@@ -25,6 +25,7 @@ from tests.algos.double import (
     make_batch,
     mlp,
     sample,
+    shaken,
     softplus,
     tanh_gaussian,
 )
@@ -37,11 +38,7 @@ def one_step(name: str, config: Any) -> tuple[Any, Any, dict[str, float], Batch]
     """A state whose targets differ from what is trained, the state after a step, and its metrics."""
     algorithm = algos.entry(name).make(config, OBSERVATION, ACTION)
     state = jax.jit(algorithm.init)(jax.random.key(0))
-    for part in {"critics", "policy"} & set(state._fields):
-        pair = getattr(state, part)
-        if hasattr(pair, "target"):
-            moved = pair._replace(target=jax.tree.map(lambda x: 0.8 * x - 0.01, pair.target))
-            state = state._replace(**{part: moved})
+    state = apart(state)
     after, metrics = jax.jit(algorithm.update)(state, make_batch(), KEY)
     return (
         double(state),
@@ -49,6 +46,20 @@ def one_step(name: str, config: Any) -> tuple[Any, Any, dict[str, float], Batch]
         {k: float(v) for k, v in metrics.items()},
         double(make_batch()),
     )
+
+
+def apart(state: Any) -> Any:
+    """The state with all networks moved, targets elsewhere than what is trained."""
+    moved = {}
+    for index, name in enumerate(("policy", "value", "critics", "behaviour")):
+        part = getattr(state, name, None)
+        if part is not None:
+            networks = {"params", "online", "target"} & set(part._fields)
+            seeds = {"params": 0, "online": 0, "target": 1}
+            moved[name] = part._replace(
+                **{n: shaken(getattr(part, n), 2 * index + seeds[n]) for n in networks}
+            )
+    return state._replace(**moved)
 
 
 def check(metrics: dict[str, float], expected: dict[str, float]) -> None:
@@ -262,7 +273,7 @@ def test_fbrc() -> None:
     )
     algorithm = fbrc.make_fbrc(config, OBSERVATION, ACTION)
     update, raw_batch = jax.jit(algorithm.update), make_batch()
-    first = jax.jit(algorithm.init)(jax.random.key(0))
+    first = apart(jax.jit(algorithm.init)(jax.random.key(0)))
     second, metrics = update(first, raw_batch, KEY)
     batch = double(raw_batch)
     behaviour_noise = double(fbrc.draw_behaviour_noise(config, SIZE, ACTION, key=KEY))
@@ -283,8 +294,6 @@ def test_fbrc() -> None:
         before, now = (jax.tree.leaves(getattr(s, part)) for s in (first, second))
         assert all((a == b).all() for a, b in zip(before, now, strict=True)), part
 
-    moved = jax.tree.map(lambda x: 0.8 * x - 0.01, second.critics.target)
-    second = second._replace(critics=second.critics._replace(target=moved))
     third, metrics = update(second, raw_batch, KEY)
     check_second_phase(double(second), double(third), {k: float(v) for k, v in metrics.items()})
     before, now = (jax.tree.leaves(s.behaviour) for s in (second, third))
