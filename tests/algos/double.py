@@ -9,7 +9,7 @@ import numpy as np
 
 from chary.types import Batch
 
-OBSERVATION, ACTION, SIZE = 3, 2, 4
+OBSERVATION, ACTION, SIZE = 3, 2, 8
 
 
 def make_batch(seed: int = 0, size: int = SIZE) -> Batch:
