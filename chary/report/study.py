@@ -123,7 +123,7 @@ def _notes(study: dict[str, Any]) -> list[str]:
     if study["study"] == "baselines":
         notes.append(
             "The budget is equal in gradient steps, warm-ups included; each algorithm has its own "
-            "settings of the preset, which are in the JSON. A step costs more in some than in others: the "
-            "last column is the mean time of a run, evaluations included."
+            "settings of the preset, which are in the JSON. A step costs more in some than in others: "
+            "the last column is the mean time of a run, evaluations included."
         )
     return notes

@@ -11,7 +11,7 @@ import pytest
 from chary import algos
 from chary.types import Batch
 
-OBSERVATION, ACTION, SIZE = 3, 2, 4
+OBSERVATION, ACTION, SIZE = 3, 2, 8
 GAMMA = 0.9
 KEY = jax.random.key(5)
 """Of the step that is looked at."""
@@ -26,6 +26,14 @@ def make_batch(seed: int = 0, size: int = SIZE) -> Batch:
         rewards=jnp.asarray(rng.standard_normal(size), jnp.float32),
         discounts=jnp.asarray(np.arange(size) % 2, jnp.float32),
         next_observations=jnp.asarray(rng.standard_normal((size, OBSERVATION)), jnp.float32),
+    )
+
+
+def shaken(tree: Any, seed: int) -> Any:
+    """Parameters moved a little: where biases are zero, units may sit exactly at the kink of a ReLU."""
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(
+        lambda leaf: leaf + 0.05 * jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32), tree
     )
 
 
@@ -94,24 +102,38 @@ def check_gradient(
     np.testing.assert_allclose(slope, differences, rtol=2e-4, atol=1e-4)
 
 
+def prepare(name: str, config: Any) -> tuple[Any, Any]:
+    """A compiled update, and a state whose targets differ from what is trained."""
+    algorithm = algos.entry(name).make(config, OBSERVATION, ACTION)
+    return jax.jit(algorithm.update), apart(jax.jit(algorithm.init)(jax.random.key(0)))
+
+
 def one_step(
     name: str, config: Any, batch: Batch | None = None
-) -> tuple[Any, Any, dict[str, float], Any]:
-    """A state whose targets differ from what is trained, the state after a step, and its metrics."""
-    algorithm = algos.entry(name).make(config, OBSERVATION, ACTION)
-    state = jax.jit(algorithm.init)(jax.random.key(0))
-    for part in {"critics", "policy"} & set(state._fields):
-        pair = getattr(state, part)
-        if hasattr(pair, "target"):
-            moved = pair._replace(target=jax.tree.map(lambda x: 0.8 * x - 0.01, pair.target))
-            state = state._replace(**{part: moved})
+) -> tuple[Any, Any, dict[str, Any], Batch]:
+    """Before and after a step, its metrics, and its batch."""
+    update, state = prepare(name, config)
     batch = batch or make_batch()
-    after, metrics = jax.jit(algorithm.update)(state, batch, KEY)
-    return double(state), double(after), {k: float(v) for k, v in metrics.items()}, double(batch)
+    after, metrics = update(state, batch, KEY)
+    return double(state), double(after), metrics, double(batch)
 
 
-def check(metrics: dict[str, float], expected: dict[str, float]) -> None:
-    found = {name: metrics[name] for name in expected}
+def apart(state: Any) -> Any:
+    """The state with all networks moved, targets elsewhere than what is trained."""
+    moved = {}
+    for index, name in enumerate(("policy", "value", "critics", "behaviour", "flow")):
+        part = getattr(state, name, None)
+        if part is not None:
+            networks = {"params", "online", "target"} & set(part._fields)
+            seeds = {"params": 0, "online": 0, "target": 1}
+            moved[name] = part._replace(
+                **{n: shaken(getattr(part, n), 2 * index + seeds[n]) for n in networks}
+            )
+    return state._replace(**moved)
+
+
+def check(metrics: dict[str, Any], expected: dict[str, float]) -> None:
+    found = {name: float(metrics[name]) for name in expected}
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
