@@ -84,7 +84,8 @@ def trace_update(
         return jax.ShapeDtypeStruct((batch_size, *sizes), jnp.float32)
 
     observations, actions, numbers = shape(observation_size), shape(action_size), shape()
-    batch = Batch(observations, actions, numbers, numbers, observations)
+    next_actions = actions if algorithm.wants_next_actions else None
+    batch = Batch(observations, actions, numbers, numbers, observations, next_actions)
     key = jax.eval_shape(lambda: jax.random.key(0))
     return _traced_once(algorithm).trace(jax.eval_shape(algorithm.init, key), batch, key)
 

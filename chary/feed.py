@@ -64,7 +64,7 @@ def _from_memory(
     runs: int,
 ) -> Feed:
     """All transitions on the device, sampled inside the compiled program."""
-    transitions = dataset.transitions(scaling)
+    transitions = dataset.transitions(scaling, next_actions=algorithm.wants_next_actions)
     chunk = compile_chunk(algorithm, batch_size, runs)
     return Feed(
         dataset.size,
@@ -91,7 +91,9 @@ def _from_files(
 
     def read(block: int) -> Batch:
         indices = np.asarray(sample(key, np.arange(block * BLOCK, (block + 1) * BLOCK)))
-        batch = dataset.transitions(scaling, indices.ravel())
+        batch = dataset.transitions(
+            scaling, indices.ravel(), next_actions=algorithm.wants_next_actions
+        )
         return jax.tree.map(lambda column: column.reshape(*indices.shape, *column.shape[1:]), batch)
 
     def batches(block: int) -> Batch:

@@ -30,7 +30,7 @@ def td_loss(
 
 
 def critic_metrics(
-    td: Float[Array, " member"],
+    td: Float[Array, " loss"],
     heads: Float[Array, "member head batch"],
     wanted: Float[Array, "*member batch"],
 ) -> Metrics:
@@ -58,7 +58,7 @@ def sampled_log_sum_exp(
     """log of the integral of exp(Q(s, a)) over all actions, from actions drawn with known densities.
 
     log 1/K sum_k exp(Q(s, a_k) - log p(a_k)): importance sampling, whose error falls as the number K of
-    draws grows (Appendix F of Kumar et al. 2020).
+    draws grows (appendix of Kumar et al. 2020).
     """
     draws = log_densities.shape[0]
     return jax.nn.logsumexp(values - log_densities, axis=-2) - jnp.log(float(draws))
@@ -90,3 +90,10 @@ def temperature_loss(
     """The temperature falls while the policy is more random than asked, and rises otherwise
     (Haarnoja et al. 2018)."""
     return jnp.exp(log_temperature) * (entropy - target_entropy)
+
+
+def normalised(values: Float[Array, " batch"]) -> Float[Array, " batch"]:
+    """Q / E|Q|, with no gradient through E|Q|: a weight on it means the same whatever the rewards'
+    scale (Eq. 5 of Fujimoto and Gu 2021)."""
+    size = jax.lax.stop_gradient(jnp.abs(values).mean())
+    return values / jnp.maximum(size, 1e-8)

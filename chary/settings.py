@@ -27,6 +27,9 @@ class RunConfig:
     """Learning sees scale * (reward + shift); by default what the named dataset recommends, else 1."""
     reward_shift: float | None = None
     """Added to each reward before scaling; by default what the named dataset recommends, else 0."""
+    return_range: float | None = None
+    """Scale rewards so that the dataset's best and worst return are this far apart, whatever the scale
+    given above."""
     normalise_observations: bool = False
     """Give every observation dimension zero mean and unit deviation over the dataset."""
     log_every: int = 500
@@ -61,6 +64,8 @@ class RunConfig:
         )
         require(0 <= self.validation < 1, "validation", self.validation, "at least 0 and below 1")
         require(self.patience >= 0, "patience", self.patience, "at least 0")
+        if self.return_range is not None:
+            require(0.0 < self.return_range < inf, "return-range", self.return_range, "above 0")
         for option in ("reward_scale", "reward_shift"):
             value = getattr(self, option)
             if value is not None:

@@ -12,7 +12,7 @@ from chary.agent import Agent
 from chary.compiled import keep_compiled
 from chary.data import sources
 from chary.data.dataset import Dataset
-from chary.data.scaling import RewardTransform, Scaling
+from chary.data.scaling import RewardTransform, Scaling, scale_for_returns
 from chary.envs import Task, find_task
 from chary.errors import CharyError, DivergedError, unknown_name
 from chary.feed import make_feed
@@ -110,8 +110,8 @@ def check(config: Any, run: RunConfig) -> None:
     """Refuse what cannot be trained, and warn of what teaches nothing, before anything is made."""
     if getattr(config, "warmup_steps", 0) >= run.steps:
         warnings.warn(
-            f"all {run.steps} steps are warm-up ({config.warmup_steps} steps of behavioural cloning): "
-            "the policy will only imitate. Set --warmup-steps or take a --preset.",
+            f"all {run.steps} steps are warm-up (--warmup-steps is {config.warmup_steps}): the policy "
+            "will learn nothing from rewards. Set --warmup-steps or take a --preset.",
             stacklevel=3,
         )
     if run.tensorboard:
@@ -148,10 +148,17 @@ def complete(
         run,
         run=run.run
         or Path("runs") / re.sub(r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"),
-        reward_scale=recommended.scale if run.reward_scale is None else run.reward_scale,
+        reward_scale=reward_scale(run, dataset, recommended),
         reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
     )
     return run, dataset
+
+
+def reward_scale(run: RunConfig, dataset: Dataset, recommended: RewardTransform) -> float:
+    """What rewards are multiplied by: what the returns ask for, what was given, or what suits."""
+    if run.return_range is not None:
+        return scale_for_returns(dataset, run.return_range)
+    return recommended.scale if run.reward_scale is None else run.reward_scale
 
 
 def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None) -> Agent:

@@ -21,6 +21,8 @@ class Batch(NamedTuple):
     discounts: Float[Array, " batch"]
     """0 where the episode truly ended, 1 elsewhere (time limits included)."""
     next_observations: Float[Array, "batch observation"]
+    next_actions: Float[Array, "batch action"] | None = None
+    """What was logged next, NaN where nothing was; only for algorithms that ask for it."""
 
 
 class OnlineAndTarget(NamedTuple):
@@ -46,3 +48,5 @@ class Algorithm(Generic[State]):
     """`beta(state)`: the weight of the standard deviation in the lower confidence bound."""
     validate: Callable[[State, Batch], Float[Array, ""]] | None = None
     """`validate(state, batch)`: a held-out score, higher is better; None where none makes sense."""
+    wants_next_actions: bool = False
+    """Whether `update` looks at the batch's `next_actions`; others need not pay for them."""

@@ -216,7 +216,7 @@ def test_values_that_are_no_numbers_stop_the_run_and_are_named(
 
 
 def test_a_run_that_is_all_warm_up_says_so(dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="only imitate"):
+    with pytest.warns(UserWarning, match="steps are warm-up"):
         chary.train(
             "msg", dataset, run=tmp_path / "run", steps=2, **{**MSG_QUICK, "warmup_steps": 5}
         )

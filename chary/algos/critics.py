@@ -4,8 +4,12 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
 from chary.ensembles import Ensemble, EnsembleShape, make_ensemble
 from chary.settings import require, require_backup, require_layers, require_rate
+from chary.types import PyTree
 
 LONG_RUN: dict[str, Any] = {"eval_every": 100_000, "log_every": 5_000}
 """Of presets that train for a million steps and more."""
@@ -36,7 +40,14 @@ class CriticConfig:
         require_rate("critic-learning-rate", self.critic_learning_rate)
         require_rate("policy-learning-rate", self.policy_learning_rate)
 
-    def critics(self, observation_size: int, action_size: int, *, members: int = 2) -> Ensemble:
+    def critics(
+        self,
+        observation_size: int,
+        action_size: int,
+        *,
+        members: int = 2,
+        ensemble: str = "deep",
+    ) -> Ensemble:
         """Separate Q-functions: a pair of them unless asked otherwise."""
         shape = EnsembleShape(
             members=members,
@@ -46,7 +57,7 @@ class CriticConfig:
             hidden=self.hidden,
             layer_norm=self.layer_norm,
         )
-        return make_ensemble("deep", shape)
+        return make_ensemble(ensemble, shape)
 
 
 @dataclass(frozen=True)
@@ -72,3 +83,21 @@ class EntropyConfig(CriticConfig):
     def entropy_for(self, action_size: int) -> float:
         """What tuning aims at with so many action dimensions."""
         return -float(action_size) if self.target_entropy is None else self.target_entropy
+
+
+def smaller_of_two(state: Any) -> Float[Array, ""]:
+    """Weight of the deviation with which the lower confidence bound of a pair is its smaller value."""
+    del state
+    return jnp.float32(-1.0)
+
+
+def values_at(
+    ensemble: Ensemble,
+    critics: PyTree,
+    observations: Float[Array, "batch observation"],
+    draws: Float[Array, "draw batch action"],
+) -> Float[Array, "member draw batch"]:
+    """Each member's values of several actions in each state, in one pass."""
+    each = jnp.broadcast_to(observations, (*draws.shape[:2], observations.shape[-1]))
+    values = ensemble.values(critics, *(x.reshape(-1, x.shape[-1]) for x in (each, draws)))
+    return values.reshape(-1, *draws.shape[:2])

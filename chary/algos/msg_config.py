@@ -182,3 +182,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "steps": 8_000,
     },
 }
+# The paper's comparison without an ensemble: one Q-function, which only alpha holds to the data.
+PRESETS |= {
+    "no-ensemble": {**PRESETS["paper-antmaze"], "ensemble": "none"},
+    "small-no-ensemble": {**PRESETS["small"], "ensemble": "none"},
+}

@@ -69,7 +69,7 @@ def ratios_of(speeds: list[float], reference: list[float]) -> list[float]:
 
 def time_once(case: Case, seconds: float) -> dict[str, Any]:
     """Compile, then make updates for about so long."""
-    from chary.algos.size import critic_parameters
+    from chary.algos.size import critic_size
 
     algorithm = timing.algorithm_of(case)
     advance = timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
@@ -77,6 +77,8 @@ def time_once(case: Case, seconds: float) -> dict[str, Any]:
     steps = max(2, round(seconds / advance(1)))
     return {
         "updates_per_s": 1.0 / advance(steps),
-        "parameters": critic_parameters(algorithm),
+        "parameters": critic_size(
+            algorithm, timing.OBSERVATION_SIZE, timing.ACTION_SIZE
+        ).parameters,
         "peak_mb": timing.peak_mb(),
     }

@@ -1,6 +1,7 @@
-"""`chary study targets|ensembles|size`: train variants in several seeds, and compare them."""
+"""`chary study targets|ensembles|size|baselines`: train variants in several seeds, compare them."""
 
 import time
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ STUDIES = {
     "targets": "Compare rules for the TD targets: are the paper's independent targets what matters?",
     "ensembles": "Compare kinds of ensembles: do cheaper ones do what separate networks do?",
     "size": "Compare ensemble sizes, for several beta and alpha: how many members are needed?",
+    "baselines": "Compare algorithms, each with its own settings of a preset, for the same steps.",
 }
 EPISODES = 100
 """Of every evaluation on the way: these count in a study, as the last one does."""
@@ -28,6 +30,7 @@ def main(arguments: list[str]) -> int:
     if name not in STUDIES:
         raise unknown_name("study", name, STUDIES)
 
+    from chary.algos.msg_config import MSGConfig
     from chary.report.study import columns, table_rows, write_study
     from chary.study import cells, plan, runner
 
@@ -35,6 +38,12 @@ def main(arguments: list[str]) -> int:
         "targets": {"targets"},
         "ensembles": {"ensemble"},
         "size": {"members", "beta", "alpha"},
+        "baselines": {
+            *(field.name for field in fields(MSGConfig)),
+            *cells.LEARNED_FROM,
+            "validation",
+            "patience",
+        },
     }[name]
     parsed = parse(
         "msg",
@@ -48,7 +57,12 @@ def main(arguments: list[str]) -> int:
     )
     own = parsed.own
     require(own.jobs is None or own.jobs >= 1, "jobs", own.jobs, "at least 1")
-    if name == "size":
+    config, run = parsed.config, parsed.run
+    if name == "baselines":
+        chosen = cells.algorithm_cells(own.algos, parsed.preset, run.dataset)
+        # Nothing of MSG's own ways is for the others.
+        config, run = None, replace(run, reward_scale=None, reward_shift=None, return_range=None)
+    elif name == "size":
         chosen = cells.size_cells(own.sizes, own.betas, own.alphas)
     elif name == "targets":
         chosen = cells.target_cells(own.kinds)
@@ -56,7 +70,7 @@ def main(arguments: list[str]) -> int:
         chosen = cells.ensemble_cells(own.kinds)
     began = time.monotonic()
     study = plan.make_plan(
-        name, chosen, own.seeds, parsed.config, parsed.run, runs=own.runs, preset=parsed.preset
+        name, chosen, own.seeds, config, run, runs=own.runs, preset=parsed.preset
     )
     runner.run_all(study, at_once=own.jobs)
     out = own.out or own.runs
@@ -74,6 +88,8 @@ def main(arguments: list[str]) -> int:
 
 def _own(name: str) -> list[Option]:
     """Options of what the study compares."""
+    if name == "baselines":
+        return [option("algos", tuple[str, ...], (), "Only these algorithms; all by default.")]
     if name != "size":
         return [option("kinds", tuple[str, ...], (), "Only these kinds; all by default.")]
     return [

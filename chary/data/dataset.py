@@ -170,13 +170,19 @@ class Dataset:
         kept = {key: text for key, text in self.metadata.items() if key != "fingerprint"}
         return replace(self, **columns, metadata=kept)
 
-    def transitions(self, scaling: "Scaling", indices: np.ndarray | None = None) -> "Batch":
+    def transitions(
+        self,
+        scaling: "Scaling",
+        indices: np.ndarray | None = None,
+        *,
+        next_actions: bool = False,
+    ) -> "Batch":
         """Transitions, all or by their number, as one batch on the device, scaled for learning."""
         import jax.numpy as jnp
 
         from chary.types import Batch
 
-        def taken(column: str) -> np.ndarray:
+        def taken(column: str, indices: np.ndarray | None = indices) -> np.ndarray:
             array = getattr(self, column)
             if indices is None:
                 return array
@@ -185,12 +191,20 @@ class Dataset:
             rows[order] = array[indices[order]]
             return rows
 
+        def following() -> np.ndarray:
+            """Each row's next action; where its episode ends, nobody knows what came next."""
+            rows = np.arange(self.size) if indices is None else indices
+            actions = taken("actions", np.minimum(rows + 1, self.size - 1))
+            actions[taken("terminals") | taken("timeouts")] = np.nan
+            return actions
+
         return Batch(
             observations=jnp.asarray(scaling.observations(taken("observations"))),
             actions=jnp.asarray(scaling.to_unit(taken("actions"))),
             rewards=jnp.asarray(scaling.rewards(taken("rewards"))),
             discounts=jnp.asarray(1.0 - taken("terminals"), jnp.float32),
             next_observations=jnp.asarray(scaling.observations(taken("next_observations"))),
+            next_actions=jnp.asarray(scaling.to_unit(following())) if next_actions else None,
         )
 
 

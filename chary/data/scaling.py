@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chary.data.dataset import Dataset, pieces
+from chary.errors import CharyError
 
 
 class RewardTransform(NamedTuple):
@@ -60,6 +61,17 @@ class Scaling(NamedTuple):
     def from_json(cls, record: dict[str, Any]) -> "Scaling":
         arrays = {name: np.asarray(record[name], np.float32) for name in cls._fields[:-1]}
         return cls(**arrays, reward=RewardTransform(**record["reward"]))
+
+
+def scale_for_returns(dataset: Dataset, span: float) -> float:
+    """What rewards are to be multiplied by for the best and worst return to be so far apart."""
+    there = float(np.ptp(dataset.episode_returns))
+    if there == 0.0:
+        raise CharyError(
+            f"{dataset.name}: all episodes have the same return, so no --return-range can be reached. "
+            "Set --reward-scale instead."
+        )
+    return span / there
 
 
 def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

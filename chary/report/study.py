@@ -31,6 +31,7 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
         "final_episodes": run.final_episodes,
         "seeds": list(plan.seeds),
         "measure": plan.measure,
+        # What all cells have in common; of several algorithms, each row has all of its own.
         "settings": {
             key: value
             for key, value in to_json(plan.jobs[0].config).items()
@@ -56,7 +57,7 @@ def columns(study: dict[str, Any]) -> dict[str, str]:
     seeds = " ".join(map(str, study["seeds"]))
     diverged = any(row["diverged"] for row in study["rows"])
     return {
-        "cell": study["study"],
+        "cell": "algorithm" if study["study"] == "baselines" else study["study"],
         "members": "members",
         "parameters": "parameters",
         "seeds": f"{study['measure']}, seeds {seeds}",
@@ -66,6 +67,7 @@ def columns(study: dict[str, Any]) -> dict[str, str]:
         "last_third_mean": "mean",
         "last_third_interval": f"{LEVEL:.0%} interval",
         "spread": "std on data",
+        **({"time": "time a run"} if study["study"] == "baselines" else {}),
         **({"diverged": "diverged"} if diverged else {}),
     }
 
@@ -95,6 +97,7 @@ def table_rows(study: dict[str, Any]) -> list[dict[str, Any]]:
             "last_third_mean": number(row["last_third_mean"]),
             "last_third_interval": interval(row, "last_third_"),
             "spread": None if row["spread_data"] is None else f"{row['spread_data']:.3g}",
+            "time": duration(row["seconds"]),
         }
         for row in study["rows"]
     ]
@@ -104,7 +107,7 @@ def _notes(study: dict[str, Any]) -> list[str]:
     dataset, machine = study["dataset"], study["machine"]
     measure = LABELS[study["measure"]]
     listed = ", ".join(f"{name} {number}" for name, number in study["versions"].items())
-    return [
+    notes = [
         f"Data: {dataset['name']}, {dataset['transitions']:,} transitions, fingerprint "
         f"`{dataset['fingerprint'][:12]}`. {study['steps']:,} steps, preset {study['preset']}, "
         f"seeds {', '.join(map(str, study['seeds']))}.",
@@ -117,3 +120,10 @@ def _notes(study: dict[str, Any]) -> list[str]:
         "bootstraps over seeds; means and intervals leave out runs that diverged. `std on data` is the "
         "members' standard deviation on logged actions, at the last step.",
     ]
+    if study["study"] == "baselines":
+        notes.append(
+            "The budget is equal in gradient steps, warm-ups included; each algorithm has its own "
+            "settings of the preset, which are in the JSON. A step costs more in some than in others: "
+            "the last column is the mean time of a run, evaluations included."
+        )
+    return notes

@@ -149,5 +149,5 @@ def _against_size(axis: "Axes", study: dict[str, Any], key: str, prefix: str) ->
 def _colours(count: int) -> list[Any]:
     import matplotlib
 
-    palette = matplotlib.colormaps["tab10"]
-    return [palette(i % 10) for i in range(count)]
+    palette = matplotlib.colormaps["tab10" if count <= 10 else "tab20"]
+    return [palette(i % palette.N) for i in range(count)]

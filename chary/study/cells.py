@@ -2,20 +2,30 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
+from chary import algos
 from chary.ensembles import ENSEMBLES, check_name
 from chary.errors import unknown_name
 from chary.settings import refuse_repeats, require
 from chary.targets import TARGETS
+from chary.training import configure
+
+LEARNED_FROM = ("reward_scale", "reward_shift", "return_range", "normalise_observations")
+"""Settings of a run that say what an algorithm sees of the data: each has its own way with it."""
 
 
-class Cell(NamedTuple):
+@dataclass(frozen=True)
+class Cell:
     """One variant."""
 
     name: str
     changes: dict[str, Any]
     """Settings of the algorithm in which it differs from the other cells."""
+    algorithm: str = "msg"
+    run_changes: dict[str, Any] = field(default_factory=dict)
+    """Settings of the run in which it differs."""
 
     def folder(self, seed: int) -> str:
         """The name of its run folder for a seed."""
@@ -57,4 +67,14 @@ def size_cells(sizes: Sequence[int], betas: Sequence[float], alphas: Sequence[fl
             for alpha in alphas:
                 name = f"n{size}" + (f"-beta{beta:g}" if size > 1 else "") + f"-alpha{alpha:g}"
                 cells.append(Cell(name, {"members": size, "beta": beta, "alpha": alpha}))
+    return cells
+
+
+def algorithm_cells(names: Sequence[str], preset: str, dataset: str) -> list[Cell]:
+    """Algorithms, all of them where none are named, each with its own settings of the preset."""
+    cells: list[Cell] = []
+    for name in names or algos.ALGORITHMS:
+        config, run = configure(name, preset, dataset)
+        own = {key: getattr(run, key) for key in LEARNED_FROM if getattr(run, key) is not None}
+        cells.append(Cell(name, vars(config), name, own))
     return cells

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chary import training
-from chary.algos.msg import make_msg
-from chary.algos.msg_config import MSGConfig
-from chary.algos.size import critic_parameters
+from chary import algos, training
+from chary.algos.size import CriticSize, critic_size
+from chary.data.scaling import RewardTransform
 from chary.envs import find_task
 from chary.errors import CharyError
 from chary.loop import is_over
@@ -21,7 +20,7 @@ class Job(NamedTuple):
     """One run: a cell with one seed."""
 
     cell: Cell
-    config: MSGConfig
+    config: Any
     run: RunConfig
 
     @property
@@ -62,26 +61,32 @@ class Plan:
     """What runs are scored by: success, score or return."""
     dataset: dict[str, Any]
     """Its name, fingerprint and number of transitions."""
-    parameters: dict[str, int]
-    """Of all Q-functions together, by the cell's name."""
+    critics: dict[str, CriticSize]
+    """How large the Q-functions are, by the cell's name."""
 
 
 def make_plan(
     name: str,
     cells: list[Cell],
     seeds: Sequence[int],
-    config: MSGConfig,
+    config: Any,
     run: RunConfig,
     *,
     runs: Path,
     preset: str,
 ) -> Plan:
-    """Load the data and check everything that can be checked before training starts."""
+    """Load the data and check everything that can be checked before training starts.
+
+    `config` has the settings that cells change, or is None where each cell brings all of its own.
+    """
     require(len(seeds) > 0, "seeds", "empty", "at least one number")
     require(run.final_episodes > 0, "final-episodes", run.final_episodes, "at least 1 in a study")
     refuse_repeats("seeds", seeds)
-    refuse_repeats("kinds", [cell.name for cell in cells])
-    configs = {cell.name: replace(config, **cell.changes) for cell in cells}
+    refuse_repeats("algos" if config is None else "kinds", [cell.name for cell in cells])
+    entries = {cell.name: algos.entry(cell.algorithm) for cell in cells}
+    configs = {
+        cell.name: replace(config or entries[cell.name].config(), **cell.changes) for cell in cells
+    }
     run, dataset = training.complete("msg", run, run.dataset)
     task = find_task(dataset.name)
     if task is None:
@@ -89,16 +94,29 @@ def make_plan(
             f"{run.dataset}: there is no simulator for '{dataset.name}', and a study is scored in one."
         )
     sizes = dataset.observation_size, dataset.action_size
+    suits = RewardTransform(run.reward_scale or 1.0)
+    own = {cell.name: replace(run, **cell.run_changes) for cell in cells}
+    scales = {cell: training.reward_scale(run, dataset, suits) for cell, run in own.items()}
     jobs = [
-        Job(cell, configs[cell.name], replace(run, seed=seed, run=runs / cell.folder(seed)))
+        Job(
+            cell,
+            configs[cell.name],
+            replace(
+                own[cell.name],
+                reward_scale=scales[cell.name],
+                seed=seed,
+                run=runs / cell.folder(seed),
+            ),
+        )
         for seed in seeds
         for cell in cells
     ]
-    parameters = {
-        cell: critic_parameters(make_msg(config, *sizes)) for cell, config in configs.items()
+    critics = {
+        name: critic_size(entries[name].make(config, *sizes), *sizes)
+        for name, config in configs.items()
     }
     for job in jobs:  # another run in a folder is an error before anything is trained
-        training.same_run("msg", job.config, job.run, dataset)
+        training.same_run(job.cell.algorithm, job.config, job.run, dataset)
     measure = "score" if task.reference_scores else "return"
     return Plan(
         name=name,
@@ -112,5 +130,5 @@ def make_plan(
             "fingerprint": dataset.fingerprint,
             "transitions": dataset.size,
         },
-        parameters=parameters,
+        critics=critics,
     )

@@ -27,12 +27,12 @@ def gather(plan: Plan) -> list[dict[str, Any]]:
             {
                 "cell": cell.name,
                 "changes": cell.changes,
-                "members": jobs[0].config.members,
-                "parameters": plan.parameters[cell.name],
+                **plan.critics[cell.name]._asdict(),
                 **final._asdict(),
                 **{f"last_third_{name}": value for name, value in late._asdict().items()},
                 **{f"spread_{kind}": _mean([r["spread"][kind] for r in sound]) for kind in ACTIONS},
                 "diverged": len(runs) - len(sound),
+                "seconds": fmean(_seconds(RunFolder.open(job.folder)) for job in jobs),
                 "runs": runs,
             }
         )
@@ -67,21 +67,26 @@ def describe_run(plan: Plan, job: Job) -> str:
 
 def training_seconds(plan: Plan) -> float:
     """Time that all runs together took, evaluations on the way included, as their logs have it."""
-    seconds = 0.0
-    for job in plan.jobs:
-        before = 0
-        for line in RunFolder.open(job.folder).read("timing"):
-            seconds += (line["step"] - before) / line["steps_per_s"]
-            before = line["step"]
+    return sum(_seconds(RunFolder.open(job.folder)) for job in plan.jobs)
+
+
+def _seconds(folder: RunFolder) -> float:
+    seconds, before = 0.0, 0
+    for line in folder.read("timing"):
+        seconds += (line["step"] - before) / line["steps_per_s"]
+        before = line["step"]
     return seconds
 
 
 def _spread(folder: RunFolder) -> dict[str, float | None]:
     """Mean over states of the members' standard deviation, at the last evaluation."""
     with np.load(folder.diagnostics()[-1], allow_pickle=False) as arrays:
+        if "values_data" not in arrays:  # an algorithm without critics
+            return dict.fromkeys(ACTIONS)
         values = {kind: arrays[f"values_{kind}"] for kind in ACTIONS}
     return {kind: float(v.std(axis=0, dtype=np.float64).mean()) for kind, v in values.items()}
 
 
-def _mean(numbers: list[float]) -> float | None:
-    return fmean(numbers) if numbers else None
+def _mean(numbers: list[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return fmean(known) if known else None

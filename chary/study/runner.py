@@ -145,6 +145,7 @@ class _Processes:
         order = {
             "cores": cores,
             "command": sys.argv,
+            "algorithm": job.cell.algorithm,
             "preset": self._plan.preset,
             "settings": settings.to_json(job.config),
             "run": settings.to_json(job.run),

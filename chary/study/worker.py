@@ -23,14 +23,16 @@ def main() -> int:
     sys.argv = job["command"]
     show_warnings_plainly()
 
-    from chary import settings, training
-    from chary.algos.msg_config import MSGConfig
+    from chary import algos, settings, training
     from chary.settings import RunConfig
 
     try:
         run = settings.from_json(RunConfig, job["run"])
-        config = settings.from_json(MSGConfig, job["settings"])
-        training.start("msg", config, run, dataset=run.dataset, preset=job["preset"], go_on=True)
+        algorithm = job["algorithm"]
+        config = settings.from_json(algos.entry(algorithm).config, job["settings"])
+        training.start(
+            algorithm, config, run, dataset=run.dataset, preset=job["preset"], go_on=True
+        )
     except DivergedError as error:  # the folder remembers it; to a study it is a result
         print(error, file=sys.stderr)
     except CharyError as error:

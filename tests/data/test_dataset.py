@@ -432,3 +432,18 @@ def test_transitions_are_scaled_and_know_true_ends(columns: Columns) -> None:
     np.testing.assert_array_equal(
         batch.next_observations, scaling.observations(dataset.next_observations)
     )
+
+
+def test_next_actions_are_those_of_the_next_row_and_unknown_at_ends(columns: Columns) -> None:
+    dataset, scaling = scaling_of(columns, normalise=False)
+    assert dataset.transitions(scaling).next_actions is None
+    whole = dataset.transitions(scaling, next_actions=True)
+    some = np.array([19, 3, 118, 119, 3])  # the end of an episode and of the data among them
+    part = dataset.transitions(scaling, some, next_actions=True)
+    unit = scaling.to_unit(dataset.actions)
+    for row, action in enumerate(np.asarray(whole.next_actions)):
+        if dataset.terminals[row] or dataset.timeouts[row]:
+            assert np.isnan(action).all()
+        else:
+            np.testing.assert_array_equal(action, unit[row + 1])
+    np.testing.assert_array_equal(part.next_actions, np.asarray(whole.next_actions)[some])

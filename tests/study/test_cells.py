@@ -2,8 +2,9 @@ import os
 
 import pytest
 
+from chary import algos
 from chary.errors import CharyError
-from chary.study.cells import Cell, ensemble_cells, size_cells, target_cells
+from chary.study.cells import Cell, algorithm_cells, ensemble_cells, size_cells, target_cells
 from chary.study.runner import shares
 
 
@@ -28,9 +29,22 @@ def test_beta_does_not_divide_a_single_member() -> None:
     ]  # fmt: skip
 
 
+def test_every_algorithm_has_its_own_settings_of_a_preset() -> None:
+    cells = {cell.name: cell for cell in algorithm_cells((), "paper-antmaze", "any")}
+    assert set(cells) == set(algos.ALGORITHMS)
+    iql, msg = cells["iql"], cells["msg"]
+    assert (iql.algorithm, iql.changes["expectile"], msg.changes["alpha"]) == ("iql", 0.9, 0.5)
+    assert iql.run_changes["reward_shift"] == -1.0 and msg.run_changes["reward_shift"] == -0.5
+    assert "reward_shift" not in cells["bc"].run_changes  # what suits the data
+    gym = algorithm_cells(["iql"], "paper-gym", "any")[0]
+    assert gym.run_changes["return_range"] == 1000.0
+
+
 def test_unknown_and_repeated_cells_are_refused() -> None:
     with pytest.raises(CharyError, match="Did you mean shared-min"):
         target_cells(["shared-mim"])
+    with pytest.raises(CharyError, match="Did you mean iql"):
+        algorithm_cells(["iqll"], "small", "any")
     with pytest.raises(CharyError, match="unknown ensemble 'deeper'"):
         ensemble_cells(["deeper"])
     with pytest.raises(CharyError, match="--sizes names 4 more than once"):

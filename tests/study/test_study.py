@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from chary.cli import main
+from chary.errors import CharyError
 from chary.runs import RunFolder
 from tests.conftest import make_columns, run_chary
 
@@ -211,3 +212,29 @@ def test_data_without_a_simulator_is_refused(
 def test_unknown_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "sizes"]) == 2
     assert "unknown study 'sizes'. Did you mean size?" in capsys.readouterr().err
+
+
+def test_algorithms_are_compared_each_with_its_own_settings(
+    maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "study", "baselines", "--dataset", maze_file, "--runs", tmp_path, "--algos", "bc", "iql",
+        "--preset", "small", "--seeds", 0, "--steps", 40, "--log-every", 20, "--eval-every", 20,
+        "--eval-episodes", 2, "--final-episodes", 3, "--json",
+    ]  # fmt: skip
+    assert main([*map(str, words)]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    cloned, implicit = printed["rows"]
+    assert (cloned["cell"], implicit["cell"]) == ("bc", "iql") and printed["steps"] == 40
+    assert cloned["members"] is cloned["parameters"] is cloned["spread_data"] is None
+    assert implicit["members"] == 2 and implicit["spread_data"] > 0 and implicit["seconds"] > 0
+    assert implicit["changes"]["expectile"] == 0.9 and printed["settings"] == {}
+    assert RunFolder.open(tmp_path / "iql-seed0").config["algorithm"] == "iql"
+    page = (tmp_path / "study-baselines.md").read_text()
+    assert "| algorithm | members |" in page and "| bc | - | - |" in page and "time a run" in page
+    with pytest.raises(CharyError, match="--algos names bc more than once"):
+        main([*map(str, words), "--algos", "bc", "bc"])
+    with pytest.raises(SystemExit):
+        main(["study", "baselines", "--help"])
+    text = capsys.readouterr().out
+    assert "--algos" in text and "--beta" not in text and "--reward-scale" not in text

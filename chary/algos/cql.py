@@ -1,0 +1,280 @@
+"""CQL: conservative Q-learning (Kumar, Zhou, Tucker and Levine 2020).
+
+Values are pushed down wherever the critics find them high, and up on the logged actions. One step does,
+for a batch (s, a, r, s') and the policy pi:
+
+    critics      y = r + gamma * min_i Q_target_i(s', a'),  a' ~ pi(s')
+                 gap_i = E[log sum_a exp Q_i(s, a) - Q_i(s, a)]
+                 minimise  sum_i E[(Q_i(s, a) - y)^2] + alpha * gap_i                        (Eq. 4)
+                 the sum over actions is an integral, estimated from uniform actions and actions of
+                 pi(s) and pi(s'), each divided by the density it was drawn with
+    Lagrange     or: alpha' * alpha * gap_i, where alpha' rises as long as alpha * gap_i is above a
+                 threshold, and falls below it
+    policy       maximise  E[min_i Q_i(s, a) - temperature * log pi(a | s)],  a ~ pi(s)
+                 in the first steps log pi(a | s) of the logged action instead of the value (cloning)
+    temperature  tuned so that the policy's entropy becomes what is asked for
+    targets      Q_target_i moves by tau towards Q_i
+
+All losses see the parameters from before the step. The TD target has no entropy in it, as the authors
+have it by default.
+"""
+
+from dataclasses import dataclass
+from math import log
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from chary.algos.critics import LONG_RUN, EntropyConfig, smaller_of_two, values_at
+from chary.losses import (
+    critic_metrics,
+    sampled_log_sum_exp,
+    td_loss,
+    td_targets,
+    temperature_loss,
+)
+from chary.optimise import Trained, TrainedWithTarget, as_arrays
+from chary.policies import Policy
+from chary.settings import require
+from chary.targets import smallest
+from chary.types import Algorithm, Batch, Metrics, PyTree
+
+LARGEST_WEIGHT = 1e6
+"""Of the Lagrange multiplier, as in the authors' code."""
+
+
+@dataclass(frozen=True)
+class CQLConfig(EntropyConfig):
+    """Settings of CQL; the defaults are its authors' for Gym."""
+
+    hidden: tuple[int, ...] = (256, 256, 256)
+    policy_learning_rate: float = 1e-4
+    temperature_learning_rate: float = 1e-4
+    alpha: float = 5.0
+    """Weight of the gap between all actions and the logged ones; 0 leaves values as they are."""
+    lagrange_threshold: float | None = None
+    """With a number, alpha is multiplied by a factor that is tuned until alpha times the gap is this."""
+    samples: int = 10
+    """Actions drawn for the gap from each of: all actions, the policy here, the policy one step on."""
+    max_backup: bool = False
+    """Take the best of that many next actions in the TD target, each critic its own best."""
+    warmup_steps: int = 40_000
+    """First steps, in which the policy is cloned from the data while the critics learn as usual."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
+        require(self.samples >= 1, "samples", self.samples, "at least 1")
+        require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
+
+
+ANTMAZE: dict[str, Any] = {"reward_scale": 4.0, "reward_shift": -0.5}
+AUTHORS: dict[str, Any] = {"steps": 3_000_000, **LONG_RUN}
+PRESETS: dict[str, dict[str, Any]] = {
+    # The commands in the authors' repository; its scripts run 3,000 epochs of 1,000 steps.
+    "paper-antmaze": {"lagrange_threshold": 5.0, **ANTMAZE, **AUTHORS},
+    "paper-gym": AUTHORS,
+    # The authors' repository has neither of these: Gym's settings.
+    "paper-maze2d": AUTHORS,
+    "paper-rlu": AUTHORS,
+    # Appendices A.1 and B.1 of Ghasemipour et al. 2022. Alpha was searched over 12 values from 0 to 5.
+    "msg-paper-antmaze": {"warmup_steps": 50_000, **ANTMAZE, "steps": 2_000_000, **LONG_RUN},
+    "msg-paper-gym": {"warmup_steps": 50_000, "steps": 3_000_000, **LONG_RUN},
+    "small": {
+        "hidden": (64, 64, 64),
+        "discount": 0.995,
+        "tau": 0.05,
+        "alpha": 1.0,
+        "samples": 4,
+        "critic_learning_rate": 1e-3,
+        "policy_learning_rate": 3e-4,
+        "temperature": 0.1,
+        "warmup_steps": 500,
+        "steps": 8_000,
+    },
+}
+
+
+class Hyper(NamedTuple):
+    """Continuous settings, kept as arrays so that one compiled program serves every value."""
+
+    alpha: Float[Array, ""]
+    discount: Float[Array, ""]
+    critic_learning_rate: Float[Array, ""]
+    policy_learning_rate: Float[Array, ""]
+    temperature_learning_rate: Float[Array, ""]
+    tau: Float[Array, ""]
+    target_entropy: Float[Array, ""]
+
+
+class CQLState(NamedTuple):
+    """Everything that changes while learning, and the settings that could."""
+
+    step: Int[Array, ""]
+    policy: Trained[Policy]
+    critics: TrainedWithTarget[PyTree]
+    log_temperature: Trained[Float[Array, ""]]
+    log_multiplier: Trained[Float[Array, ""]]
+    """Of the Lagrange multiplier alpha', which stays 1 without a threshold."""
+    hyper: Hyper
+
+
+class Noise(NamedTuple):
+    """All that is random in one step."""
+
+    policy_actions: Float[Array, "batch action"]
+    """Standard normal, for a ~ pi(s) in the policy's objective."""
+    next_actions: Float[Array, "next batch action"]
+    """Standard normal, for a' ~ pi(s') in the TD target: one, or several to choose from."""
+    proposals: Float[Array, "2 draw batch action"]
+    """Standard normal, for the gap's actions of pi(s) and pi(s')."""
+    uniform: Float[Array, "draw batch action"]
+    """U[-1, 1], the gap's other actions."""
+
+
+def draw_noise(config: CQLConfig, size: int, action_size: int, *, key: PRNGKeyArray) -> Noise:
+    """All draws of a step."""
+    normal_key, uniform_key = jax.random.split(key)
+    draws, nexts = config.samples, config.samples if config.max_backup else 1
+    normal = jax.random.normal(normal_key, (1 + nexts + 2 * draws, size, action_size))
+    proposals = normal[1 + nexts :].reshape(2, draws, size, action_size)
+    uniform = jax.random.uniform(uniform_key, (draws, size, action_size), minval=-1.0)
+    return Noise(normal[0], normal[1 : 1 + nexts], proposals, uniform)
+
+
+def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algorithm[CQLState]:
+    """CQL for vectors of the given sizes."""
+    ensemble = config.critics(observation_size, action_size)
+    uniform_log_density = -action_size * log(2.0)
+
+    def init(key: PRNGKeyArray) -> CQLState:
+        policy_key, critic_key = jax.random.split(key)
+        policy = Policy.init(observation_size, action_size, config.hidden, key=policy_key)
+        return CQLState(
+            step=jnp.int32(0),
+            policy=Trained.of(policy),
+            critics=TrainedWithTarget.of(ensemble.init(critic_key)),
+            log_temperature=Trained.of(jnp.log(jnp.float32(config.temperature))),
+            log_multiplier=Trained.of(jnp.float32(0.0)),
+            hyper=as_arrays(Hyper, config, target_entropy=config.entropy_for(action_size)),
+        )
+
+    def wanted_of(state: CQLState, batch: Batch, noise: Noise) -> Float[Array, " batch"]:
+        """r + gamma * min_i Q_target_i(s', a'), the best a' of several where that is asked for."""
+        next_actions = state.policy.params(batch.next_observations).sample(noise.next_actions)
+        each = values_at(ensemble, state.critics.target, batch.next_observations, next_actions)
+        return td_targets(batch, state.hyper.discount, smallest(each.max(axis=1), axis=0))
+
+    def propose(
+        policy: Policy, batch: Batch, noise: Noise
+    ) -> tuple[Float[Array, "draw batch action"], Float[Array, "draw batch"]]:
+        """The gap's actions and the log-densities they were drawn with."""
+        here, log_here = policy(batch.observations).sample_and_log_prob(noise.proposals[0])
+        there, log_there = policy(batch.next_observations).sample_and_log_prob(noise.proposals[1])
+        log_uniform = jnp.full_like(log_here, uniform_log_density)
+        actions = jnp.concatenate([noise.uniform, here, there])
+        return actions, jnp.concatenate([log_uniform, log_here, log_there])
+
+    def critic_loss(
+        critics: PyTree, state: CQLState, batch: Batch, noise: Noise
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """TD errors, and the gap between all actions and the logged ones (Eq. 4)."""
+        wanted = wanted_of(state, batch, noise)
+        actions, log_densities = propose(state.policy.params, batch, noise)
+        # One pass over logged and drawn actions together.
+        together = jnp.concatenate([batch.actions[None], actions])
+        values = values_at(ensemble, critics, batch.observations, together)
+        logged, drawn = values[:, 0], values[:, 1:]
+        gap = (sampled_log_sum_exp(drawn, log_densities) - logged).mean(axis=-1)
+        multiplier = jnp.minimum(jnp.exp(state.log_multiplier.params), LARGEST_WEIGHT)
+        td = td_loss(logged[:, None], wanted)
+        metrics = {
+            "critic/gap": gap.mean(),
+            "critic/multiplier": multiplier,
+            **critic_metrics(td, logged[:, None], wanted),
+        }
+        # Half of each, as in the TD loss: alpha weighs what it weighs for the authors.
+        return (td + 0.5 * multiplier * state.hyper.alpha * gap).sum(), metrics
+
+    def multiplier_loss(
+        log_multiplier: Float[Array, ""], gap: Float[Array, ""], alpha: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """The multiplier rises while alpha times the gap is above the threshold."""
+        assert config.lagrange_threshold is not None
+        # The authors' code does not divide the sum over draws by their number; their threshold goes
+        # with a gap that is larger by this logarithm.
+        scaled = alpha * (gap + log(3 * config.samples))
+        multiplier = jnp.minimum(jnp.exp(log_multiplier), LARGEST_WEIGHT)
+        return -multiplier * (scaled - config.lagrange_threshold)
+
+    def policy_loss(
+        policy: Policy, state: CQLState, batch: Batch, noise: Noise
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Climb the smaller value and stay random; while warming up, clone the data."""
+        law = policy(batch.observations)
+        actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
+        q = smallest(ensemble.values(state.critics.online, batch.observations, actions), axis=0)
+        likelihood = law.log_prob(batch.actions)
+        temperature = jnp.exp(state.log_temperature.params)
+        climbed = jnp.where(state.step < config.warmup_steps, likelihood, q)
+        loss = (temperature * log_prob - climbed).mean()
+        metrics = {
+            "policy/loss": loss,
+            "policy/q": q.mean(),
+            "policy/entropy": -log_prob.mean(),
+            "policy/log_likelihood": likelihood.mean(),
+            "policy/temperature": temperature,
+        }
+        return loss, metrics
+
+    def step(state: CQLState, batch: Batch, noise: Noise) -> tuple[CQLState, Metrics]:
+        hyper = state.hyper
+        critic_gradient, metrics = jax.grad(critic_loss, has_aux=True)(
+            state.critics.online, state, batch, noise
+        )
+        policy_gradient, policy_metrics = jax.grad(policy_loss, has_aux=True)(
+            state.policy.params, state, batch, noise
+        )
+        temperature_gradient = jax.grad(temperature_loss)(
+            state.log_temperature.params, policy_metrics["policy/entropy"], hyper.target_entropy
+        )
+        log_multiplier = state.log_multiplier
+        if config.lagrange_threshold is not None:
+            multiplier_gradient = jax.grad(multiplier_loss)(
+                log_multiplier.params, metrics["critic/gap"], hyper.alpha
+            )
+            log_multiplier = log_multiplier.step(multiplier_gradient, hyper.critic_learning_rate)
+        return CQLState(
+            step=state.step + 1,
+            policy=state.policy.step(policy_gradient, hyper.policy_learning_rate),
+            critics=state.critics.step(critic_gradient, hyper.critic_learning_rate, hyper.tau),
+            log_temperature=state.log_temperature.step(
+                temperature_gradient, hyper.temperature_learning_rate
+            ),
+            log_multiplier=log_multiplier,
+            hyper=hyper,
+        ), metrics | policy_metrics
+
+    def update(state: CQLState, batch: Batch, key: PRNGKeyArray) -> tuple[CQLState, Metrics]:
+        noise = draw_noise(config, len(batch.rewards), action_size, key=key)
+        # The barrier asks the compiler not to draw the same noise again in every use of it.
+        return step(state, batch, jax.lax.optimization_barrier(noise))
+
+    def act(
+        state: CQLState,
+        observations: Float[Array, "batch observation"],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "batch action"]:
+        return state.policy.params.act(observations, key=key)
+
+    def values(
+        state: CQLState,
+        observations: Float[Array, "batch observation"],
+        actions: Float[Array, "batch action"],
+    ) -> Float[Array, "member batch"]:
+        return ensemble.values(state.critics.online, observations, actions)
+
+    return Algorithm(init, update, act, values, beta=smaller_of_two)

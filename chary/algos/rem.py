@@ -1,0 +1,107 @@
+"""REM: random ensemble mixture (Agarwal, Schuurmans and Norouzi 2020), with a policy for actions.
+
+In every step the N Q-functions are one: a convex combination of them, drawn anew, which must agree with
+itself over time:
+
+    w_i = u_i / sum_j u_j,  u_i ~ U(0, 1)
+    critics   y = r + gamma * (sum_i w_i Q_target_i(s', a') - temperature * log pi(a' | s'))
+              minimise  1/2 E[(sum_i w_i Q_i(s, a) - y)^2]
+    policy    maximise  E[mean_i Q_i(s, a) - temperature * log pi(a | s)],  a ~ pi(s)
+
+with a' ~ pi(s'). The paper has few actions, and takes the one with the largest mean; here a policy
+climbs the mean, by SAC (`chary/algos/sac.py`).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from chary.algos.critics import LONG_RUN, EntropyConfig
+from chary.algos.sac import NextValues, SACState, make_sac
+from chary.losses import critic_metrics, td_loss, td_targets
+from chary.settings import require
+from chary.targets import mean
+from chary.types import Algorithm, Batch, Metrics, PyTree
+
+Kind = Literal["multihead", "deep"]
+
+
+@dataclass(frozen=True)
+class REMConfig(EntropyConfig):
+    """Settings of REM: the authors' ensemble, and SAC's rates of learning."""
+
+    hidden: tuple[int, ...] = (256, 256, 256)
+    members: int = 200
+    """Number N of Q-functions."""
+    ensemble: Kind = "multihead"
+    """One trunk with N outputs, the authors' choice, or N separate networks."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.members >= 1, "members", self.members, "at least 1")
+        kinds = get_args(Kind)
+        require(self.ensemble in kinds, "ensemble", self.ensemble, " or ".join(kinds))
+
+
+# The paper's runs are of games; the lengths here are those of the other methods built on SAC.
+LONG: dict[str, Any] = {"steps": 3_000_000, **LONG_RUN}
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper-antmaze": {"reward_scale": 4.0, "reward_shift": -0.5, **LONG},
+    "paper-gym": LONG,
+    "paper-maze2d": LONG,
+    "paper-rlu": LONG,
+    # What `small` changes in MSG, for the same reasons.
+    "small": {
+        "members": 64,
+        "hidden": (64, 64, 64),
+        "discount": 0.995,
+        "tau": 0.05,
+        "temperature": 0.1,
+        "steps": 8_000,
+    },
+}
+
+
+class Hyper(NamedTuple):
+    discount: Float[Array, ""]
+    critic_learning_rate: Float[Array, ""]
+    policy_learning_rate: Float[Array, ""]
+    temperature_learning_rate: Float[Array, ""]
+    tau: Float[Array, ""]
+    target_entropy: Float[Array, ""]
+
+
+def mixture(members: int, *, key: PRNGKeyArray) -> Float[Array, " member"]:
+    """Random weights that add up to one."""
+    draws = jax.random.uniform(key, (members,), minval=1e-6)
+    return draws / draws.sum()
+
+
+def make_rem(config: REMConfig, observation_size: int, action_size: int) -> Algorithm[SACState]:
+    """REM for vectors of the given sizes."""
+    ensemble = config.critics(
+        observation_size, action_size, members=config.members, ensemble=config.ensemble
+    )
+
+    def critic_loss(
+        critics: PyTree, state: SACState, batch: Batch, after: NextValues, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """The mixture towards the same mixture's next value."""
+        weights = mixture(config.members, key=key)
+        wanted = td_targets(batch, state.hyper.discount, weights @ after.members + after.bonus)
+        values = ensemble.values(critics, batch.observations, batch.actions)
+        td = td_loss((weights @ values)[None, None], wanted)
+        return td.sum(), critic_metrics(td, values[:, None], wanted)
+
+    return make_sac(
+        config,
+        observation_size,
+        action_size,
+        ensemble=ensemble,
+        hyper=Hyper,
+        objective=mean,
+        beta=0.0,
+        critic_loss=critic_loss,
+    )

@@ -1,0 +1,138 @@
+"""Soft actor-critic (Haarnoja et al. 2018), as far as the ensembles built on it have it in common.
+
+    policy       maximise  E[J(Q_1(s, a), ..., Q_N(s, a)) - temperature * log pi(a | s)],  a ~ pi(s)
+    temperature  tuned so that the policy's entropy becomes what is asked for
+    targets      Q_target_i moves by tau towards Q_i
+
+All losses see the parameters from before the step. What the critics learn, and what J makes of them, are
+for the algorithms to say; unlike MSG's, their TD targets have the entropy bonus in them.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from chary.algos.critics import EntropyConfig
+from chary.ensembles import Ensemble
+from chary.losses import temperature_loss
+from chary.optimise import Trained, TrainedWithTarget, as_arrays
+from chary.policies import Policy
+from chary.targets import mean_and_std
+from chary.types import Algorithm, Batch, Metrics, PyTree
+
+
+class SACState(NamedTuple):
+    policy: Trained[Policy]
+    critics: TrainedWithTarget[PyTree]
+    log_temperature: Trained[Float[Array, ""]]
+    hyper: Any
+    """The algorithm's continuous settings, as arrays."""
+
+
+class NextValues(NamedTuple):
+    """What a TD target is made of."""
+
+    members: Float[Array, "member batch"]
+    """Q_target_i(s', a'), the same a' ~ pi(s') for all."""
+    bonus: Float[Array, " batch"]
+    """-temperature * log pi(a' | s')."""
+
+
+CriticLoss: TypeAlias = Callable[
+    [PyTree, SACState, Batch, NextValues, PRNGKeyArray], tuple[Float[Array, ""], Metrics]
+]
+"""`loss(critics, state, batch, next_values, key)` and its metrics."""
+
+
+def make_sac(
+    config: EntropyConfig,
+    observation_size: int,
+    action_size: int,
+    *,
+    ensemble: Ensemble,
+    hyper: type,
+    objective: Callable[[Float[Array, "member batch"], float], Float[Array, " batch"]],
+    beta: float,
+    critic_loss: CriticLoss,
+) -> Algorithm[SACState]:
+    """SAC for vectors of the given sizes; mean + beta * std is what J is about, for diagnostics."""
+
+    def init(key: PRNGKeyArray) -> SACState:
+        policy_key, critic_key = jax.random.split(key)
+        policy = Policy.init(observation_size, action_size, config.hidden, key=policy_key)
+        return SACState(
+            policy=Trained.of(policy),
+            critics=TrainedWithTarget.of(ensemble.init(critic_key)),
+            log_temperature=Trained.of(jnp.log(jnp.float32(config.temperature))),
+            hyper=as_arrays(hyper, config, target_entropy=config.entropy_for(action_size)),
+        )
+
+    def policy_loss(
+        policy: Policy, state: SACState, batch: Batch, noise: Float[Array, "batch action"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Climb what the ensemble says, and stay random."""
+        actions, log_prob = policy(batch.observations).sample_and_log_prob(noise)
+        values = ensemble.values(state.critics.online, batch.observations, actions)
+        climbed = objective(values, beta)
+        temperature = jnp.exp(state.log_temperature.params)
+        metrics = {
+            "policy/objective": climbed.mean(),
+            "policy/std": mean_and_std(values)[1].mean(),
+            "policy/q": values.mean(),
+            "policy/entropy": -log_prob.mean(),
+            "policy/temperature": temperature,
+        }
+        return (temperature * log_prob - climbed).mean(), metrics
+
+    def next_values(
+        state: SACState, batch: Batch, noise: Float[Array, "batch action"]
+    ) -> NextValues:
+        law = state.policy.params(batch.next_observations)
+        actions, log_prob = law.sample_and_log_prob(noise)
+        members = ensemble.values(state.critics.target, batch.next_observations, actions)
+        return NextValues(members, -jnp.exp(state.log_temperature.params) * log_prob)
+
+    def update(state: SACState, batch: Batch, key: PRNGKeyArray) -> tuple[SACState, Metrics]:
+        hyper = state.hyper
+        action_key, critic_key = jax.random.split(key)
+        # The barrier asks the compiler not to draw the same noise again in every use of it.
+        noise, next_noise = jax.lax.optimization_barrier(
+            jax.random.normal(action_key, (2, *batch.actions.shape))
+        )
+        critic_gradient, critic_metrics = jax.grad(critic_loss, has_aux=True)(
+            state.critics.online, state, batch, next_values(state, batch, next_noise), critic_key
+        )
+        policy_gradient, policy_metrics = jax.grad(policy_loss, has_aux=True)(
+            state.policy.params, state, batch, noise
+        )
+        temperature_gradient = jax.grad(temperature_loss)(
+            state.log_temperature.params, policy_metrics["policy/entropy"], hyper.target_entropy
+        )
+        return SACState(
+            policy=state.policy.step(policy_gradient, hyper.policy_learning_rate),
+            critics=state.critics.step(critic_gradient, hyper.critic_learning_rate, hyper.tau),
+            log_temperature=state.log_temperature.step(
+                temperature_gradient, hyper.temperature_learning_rate
+            ),
+            hyper=hyper,
+        ), critic_metrics | policy_metrics
+
+    def act(
+        state: SACState,
+        observations: Float[Array, "batch observation"],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "batch action"]:
+        return state.policy.params.act(observations, key=key)
+
+    def values(
+        state: SACState,
+        observations: Float[Array, "batch observation"],
+        actions: Float[Array, "batch action"],
+    ) -> Float[Array, "member batch"]:
+        return ensemble.values(state.critics.online, observations, actions)
+
+    return Algorithm(init, update, act, values, beta=lambda _: jnp.float32(beta))
