@@ -148,7 +148,7 @@ def draw_width(
             _grid(), result.finite_time.std, "--", color=SHARED, linewidth=1.0, label="infinite"
         )
     for axis in axes[2]:
-        axis.set_yscale("log")
+        _logarithmic(axis)
     axes[2, 0].set_ylabel("std of the members")
     # Complete fits may diverge, and have a height of their own.
     for group in (axes[0, :-1], axes[0, -1:], axes[1, : len(widths)], axes[2, :-1], axes[2, -1:]):
@@ -181,13 +181,10 @@ def _against_width(axis: "Axes", rows: list[dict], key: str, title: str) -> None
         low, high = np.array([row[f"{key}_interval"] for row in mine]).T
         bars = np.maximum([values - low, high - values], 0.0)
         axis.errorbar(widths, values, bars, fmt="o-", color=colour, markersize=3, label=NAMES[name])
+    _logarithmic(axis)
     axis.set_xscale("log")
-    axis.set_yscale("log")
     axis.set_xticks(widths, [str(width) for width in widths])
     axis.xaxis.set_minor_locator(NullLocator())
-    for which in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
-        which("{x:g}")
-    axis.tick_params(which="both", labelsize=8)
     axis.set_xlabel("width")
     axis.set_title(title, fontsize=8)
     axis.legend(fontsize=7, frameon=False)
@@ -237,6 +234,16 @@ def _share_height(axes: np.ndarray) -> None:
         axis.set_ylim(low, high)
         axis.axvspan(-GAP, GAP, color="0.5", alpha=0.15, linewidth=0)
         axis.set_xlim(-1.0, 1.0)
+
+
+def _logarithmic(axis: "Axes") -> None:
+    """Heights on a logarithmic scale, in plain numbers."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_formatter("{x:g}")
 
 
 def _finish(figure: "Figure", destination: Path, caption: str) -> None:

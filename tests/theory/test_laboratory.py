@@ -45,7 +45,7 @@ def test_all_writes_every_figure_and_the_page(
         assert json.loads((tmp_path / f"{name}.json").read_text())["settings"]["seed"] == 3
     text = page.read_text()
     told = text.split("## Linear")[0]
-    assert told.count("| yes |") + told.count("| no |") == len(found) == 9
+    assert told.count("| yes |") + told.count("| no |") == len(found) == 10
     assert "members 3 instead of 64" in text and "![chain](chain.png)" in text
     assert "| shared-lcb |" in text and "| maximal-update | 256 | 6 |" in text
     # A second time everything is read back.
@@ -86,7 +86,7 @@ def test_claims_agree_only_where_the_numbers_do() -> None:
         "formula_error_shared": 1,
     }
     reverse = [
-        {**WIDTHS[0], "error": 0.1, "ratio": 1.0},
+        {**WIDTHS[0], "error": 0.1, "ratio": 1.0, "left": 0.05},
         WIDTHS[1],
         {**WIDTHS[2], "ratio_interval": [0.9, 8]},
         WIDTHS[3],
