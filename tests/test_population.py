@@ -239,7 +239,7 @@ def test_runs_that_memory_does_not_take_at_once_are_split_evenly(
     specs = population.vary("bc", config, replace(run, run=Path("x")), dataset, range(5), {})
     assert population.grouped("bc", specs, dataset) == [specs]
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(population, "available_memory", lambda: 20e6)
+    monkeypatch.setattr(population, "available_memory", lambda: 25e6)
     assert [len(runs) for runs in population.grouped("bc", specs, dataset)] == [2, 3]
     assert "5 runs, one group after the other: 2 + 3 (at " in capsys.readouterr().err
     monkeypatch.setattr(population, "available_memory", lambda: 0.0)
