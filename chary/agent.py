@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from chary.data.scaling import Scaling
@@ -65,7 +66,7 @@ class Agent:
         if key is None:
             unit = self._act_by_row(rows)
         else:
-            unit = self.algorithm.act(self.state, rows, key=key)
+            unit = self.algorithm.act(self.state, jnp.asarray(rows), key=key)
         actions = self.scaling.from_unit(np.asarray(unit))
         return actions if observations.ndim == 2 else actions[0]
 

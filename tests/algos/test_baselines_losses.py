@@ -12,7 +12,6 @@ from chary.algos import cql, crr, fbrc
 from chary.algos.cql import CQLConfig
 from chary.algos.crr import CRRConfig
 from chary.algos.fbrc import FBRCConfig
-from chary.types import Batch
 from tests.algos.double import (
     ACTION,
     OBSERVATION,
@@ -40,7 +39,7 @@ def prepare(name: str, config: Any) -> tuple[Any, Any]:
     return jax.jit(algorithm.update), apart(jax.jit(algorithm.init)(jax.random.key(0)))
 
 
-def one_step(name: str, config: Any) -> tuple[Any, Any, dict[str, Any], Batch]:
+def one_step(name: str, config: Any) -> tuple[Any, Any, dict[str, Any], Any]:
     """Before and after a step, its metrics, and its batch."""
     update, state = prepare(name, config)
     after, metrics = update(state, make_batch(), KEY)
