@@ -35,7 +35,7 @@ BAD = [
     ("cql", "alpha", -1.0),
     ("cql", "samples", 0),
     ("cql", "target_entropy", float("nan")),
-    ("crr", "weights", "linear"),
+    ("crr", "samples", 0),
     ("crr", "beta", 0.0),
     ("crr", "target_period", 0),
     ("fbrc", "fisher_weight", -0.1),
