@@ -110,7 +110,7 @@ def prepare(name: str, config: Any) -> tuple[Any, Any]:
 
 def one_step(
     name: str, config: Any, batch: Batch | None = None
-) -> tuple[Any, Any, dict[str, Any], Batch]:
+) -> tuple[Any, Any, dict[str, Any], Any]:
     """Before and after a step, its metrics, and its batch."""
     update, state = prepare(name, config)
     batch = batch or make_batch()

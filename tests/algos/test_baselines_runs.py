@@ -26,7 +26,7 @@ TINY: dict[str, dict[str, Any]] = {
     "fql": {},
 }
 """A few settings of each algorithm, such that every phase of it is reached."""
-COMMON: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16, "log_every": 5, "eval_every": 0}
+COMMON: dict[str, Any] = {"hidden": (8,), "batch_size": 16, "log_every": 5, "eval_every": 0}
 BAD = [
     ("iql", "expectile", 1.0),
     ("iql", "inverse_temperature", -1.0),
@@ -35,7 +35,7 @@ BAD = [
     ("cql", "alpha", -1.0),
     ("cql", "samples", 0),
     ("cql", "target_entropy", float("nan")),
-    ("crr", "weights", "linear"),
+    ("crr", "samples", 0),
     ("crr", "beta", 0.0),
     ("crr", "target_period", 0),
     ("fbrc", "fisher_weight", -0.1),
