@@ -61,7 +61,7 @@ def _largest_bonuses(axis: "Axes", result: "LinearResult") -> None:
         (independent, INDEPENDENT, "independent, iterated members"),
     ):
         label = f"{name}: {(values > 0).sum()} of {len(values)} optimistic"
-        axis.hist(values, bins=edges, color=colour, alpha=0.6, label=label)
+        axis.hist(values, bins=edges.tolist(), color=colour, alpha=0.6, label=label)
     axis.axvline(0.0, color="black", linewidth=1.0)
     axis.set_title("The largest bonus of each run", fontsize=10)
     axis.set_xlabel("bound minus value, largest over $(s', \\pi(s'))$")
