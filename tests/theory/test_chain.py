@@ -74,6 +74,7 @@ def test_independent_targets_spread_where_the_gap_must_be_crossed(tmp_path: Path
     result = run_chary(
         "theory", "chain", "--rules", "independent", "--members", 6, "--hidden", 64,
         "--learning-rate", 3e-3, "--iterations", 50, "--steps", 120, "--json", "--out", tmp_path,
+        XLA_FLAGS="",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "members 6 instead of 64" in result.stderr
