@@ -95,7 +95,7 @@ def test_a_group_stopped_anywhere_goes_on_to_the_same_bits(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a checkpoint is damaged or was not written in time: from the newest step of all."""
-    wanted: dict[str, Any] = {"seeds": [3, 5, 7], "steps": 40, **QUICK}
+    wanted: dict[str, Any] = {"seeds": [5, 7], "steps": 40, **QUICK}
     chary.train_population("bc", dataset, run=tmp_path / "whole", **wanted)
     with monkeypatch.context() as patch:
         stop_after(patch, 17)
@@ -104,12 +104,12 @@ def test_a_group_stopped_anywhere_goes_on_to_the_same_bits(
         stop_after(patch, 6)
         with pytest.raises(KeyboardInterrupt):
             chary.resume(tmp_path / "cut" / "seed5", dataset=dataset)
-    runs = [tmp_path / "cut" / f"seed{seed}" for seed in (3, 5, 7)]
+    runs = [tmp_path / "cut" / f"seed{seed}" for seed in (5, 7)]
     newest = [RunFolder.open(run).checkpoint_steps() for run in runs]
-    assert newest[0] == newest[1] == newest[2] == [18, 25]
+    assert newest[0] == newest[1] == [18, 25]
     shutil.rmtree(runs[0] / "checkpoints" / "25")  # killed as the others had saved
-    agent = chary.resume(runs[2], dataset=dataset)
-    assert agent.folder == runs[2]
+    agent = chary.resume(runs[1], dataset=dataset)
+    assert agent.folder == runs[1]
     assert states(tmp_path / "cut") == states(tmp_path / "whole")
     assert logs(tmp_path / "cut") == logs(tmp_path / "whole")
     alone = chary.train("bc", dataset, run=tmp_path / "alone", steps=40, seed=7, **QUICK)
@@ -180,12 +180,12 @@ def test_killed_and_resumed_as_a_user_does(
     command = [
         "train", "bc", "--dataset", tmp_path / "data.npz", "--hidden", 8, 8, "--batch-size", 16,
         "--steps", 600, "--log-every", 50, "--checkpoint-minutes", 0.005, "--json",
-        "--seeds", 0, 1, "--population", "learning-rate=1e-3,1e-4", "--run",
+        "--seeds", 0, 1, "--population", "learning-rate=1e-3", "--run",
     ]  # fmt: skip
     words = [str(word) for word in command]
     assert main([*words, str(tmp_path / "whole")]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [(row["seed"], row["step"]) for row in rows] == [(0, 600), (1, 600)] * 2
+    assert [(row["seed"], row["step"]) for row in rows] == [(0, 600), (1, 600)]
     process = subprocess.Popen(
         [sys.executable, "-m", "chary", *words, str(tmp_path / "cut")],
         stdout=subprocess.DEVNULL,
@@ -199,7 +199,7 @@ def test_killed_and_resumed_as_a_user_does(
     process.wait()
     assert main(["resume", str(tmp_path / "cut"), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["step"] for row in rows] == [600] * 4
+    assert [row["step"] for row in rows] == [600] * 2
     assert states(tmp_path / "cut") == states(tmp_path / "whole")
     assert logs(tmp_path / "cut") == logs(tmp_path / "whole")
 
