@@ -25,7 +25,11 @@ def make_plain(config: MSGConfig, observation_size: int, action_size: int) -> Al
     def value(
         network: MLP, observations: Float[Array, "batch o"], actions: Float[Array, "batch a"]
     ) -> Float[Array, " batch"]:
-        return network(jnp.concatenate([observations, actions], axis=-1))[:, 0]
+        units = jnp.concatenate([observations, actions], axis=-1)
+        *hidden, last = network.layers
+        for layer in hidden:
+            units = jax.nn.relu(units @ layer.weight + layer.bias)
+        return (units @ last.weight + last.bias)[:, 0]
 
     def member_loss(
         network: MLP,

@@ -1,6 +1,6 @@
 """Dense layers and multi-layer perceptrons: modules that hold arrays and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -11,6 +11,42 @@ glorot = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "truncated_normal"
 
 NORM_EPSILON = 1e-5
 """Added to the variance in layer normalisation, so that equal units do not divide by zero."""
+
+
+@jax.custom_jvp
+def relu(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """max(x, 0), whose slope is read off the result: x itself need not be kept for it."""
+    return jnp.maximum(x, 0.0)
+
+
+@relu.defjvp
+def _relu_slope(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    result = relu(*primals)
+    return result, jnp.where(result > 0.0, *tangents, 0.0)
+
+
+@jax.custom_vjp
+def product(
+    rows: Float[Array, "batch inputs"], weight: Float[Array, "inputs outputs"]
+) -> Float[Array, "batch outputs"]:
+    """`rows @ weight`, whose gradients first write out the matrices that they need transposed.
+
+    Eigen, which multiplies matrices on CPUs, reads a transposed one so slowly that a copy pays.
+    """
+    return rows @ weight
+
+
+def _product_forward(rows: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
+    return rows @ weight, (rows, weight)
+
+
+def _product_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    # A barrier each: two in one would make both wait for the later.
+    rows_across, weight_across = (jax.lax.optimization_barrier(matrix.T) for matrix in kept)
+    return slope @ weight_across, rows_across @ slope
+
+
+product.defvjp(_product_forward, _product_backward)
 
 
 class LayerNorm(eqx.Module):
@@ -47,8 +83,12 @@ class Dense(eqx.Module):
         weight = glorot(key, (inputs, outputs), jnp.float32)
         return cls(weight, jnp.zeros(outputs), LayerNorm.init(outputs) if layer_norm else None)
 
-    def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        outputs = inputs @ self.weight + self.bias
+    def __call__(
+        self,
+        inputs: Float[Array, "*batch inputs"],
+        multiply: Callable[..., Float[Array, "..."]] = jnp.matmul,
+    ) -> Float[Array, "*batch outputs"]:
+        outputs = multiply(inputs, self.weight) + self.bias
         return outputs if self.norm is None else self.norm(outputs)
 
 
@@ -77,6 +117,7 @@ class MLP(eqx.Module):
 
     def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         *hidden, last = self.layers
-        for layer in hidden:
-            inputs = jax.nn.relu(layer(inputs))
+        for number, layer in enumerate(hidden):
+            wide = number > 0 and inputs.ndim == 2
+            inputs = relu(layer(inputs, product if wide else jnp.matmul))
         return last(inputs)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.nets import MLP, Dense
+from chary.nets import MLP, Dense, relu
 
 MINIMUM_SCALE = 0.01
 # Logged actions are often clipped to exactly -1 or 1, where the density of a tanh-Gaussian is not
@@ -138,7 +138,7 @@ class Policy(eqx.Module):
         )
 
     def __call__(self, observations: Float[Array, "batch observation"]) -> TanhGaussian:
-        features = jax.nn.relu(self.trunk(observations))
+        features = relu(self.trunk(observations))
         scale = jax.nn.softplus(self.raw_scale(features)) + MINIMUM_SCALE
         return TanhGaussian(self.loc(features), scale)
 

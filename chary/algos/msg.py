@@ -83,10 +83,10 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             "different rows side by side, so there is no next value to share. Use --targets independent "
             "or double-q, or --ensemble deep."
         )
-    separate = not ensemble.shares_weights
     regularise = config.alpha != 0.0
-    one_pass = regularise and config.regulariser_samples == "shared" and separate
     chunk = (config.chunk or config.members) if ensemble.in_windows else config.members
+    one_pass = regularise and config.regulariser_samples == "shared" and not ensemble.shares_weights
+    separate = one_pass or chunk < config.members
 
     def init(key: PRNGKeyArray) -> MSGState:
         policy_key, critic_key = jax.random.split(key)
