@@ -40,13 +40,13 @@ def make_plain(config: MSGConfig, observation_size: int, action_size: int) -> Al
         batch: Batch,
     ) -> Float[Array, ""]:
         """L_i + alpha * H_i of one member."""
-        next_actions = state.policy(batch.next_observations).sample(noise)
+        next_actions = state.policy.params(batch.next_observations).sample(noise)
         next_value = value(target, batch.next_observations, next_actions)
         wanted = batch.rewards + state.hyper.discount * batch.discounts * next_value
         at_data = value(network, batch.observations, batch.actions)
         loss = 0.5 * (weights * (at_data - wanted) ** 2).mean()
         if config.alpha:
-            policy_actions = state.policy(batch.observations).sample(noise)
+            policy_actions = state.policy.params(batch.observations).sample(noise)
             at_policy = value(network, batch.observations, policy_actions)
             loss += state.hyper.alpha * (at_policy.mean() - at_data.mean())
         return loss
@@ -58,7 +58,7 @@ def make_plain(config: MSGConfig, observation_size: int, action_size: int) -> Al
         actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
         values = jax.vmap(value, (0, None, None))(networks, batch.observations, actions)
         bound = values.mean(axis=0) + state.hyper.beta * values.std(axis=0)
-        bonus = -jnp.exp(state.log_temperature) * log_prob
+        bonus = -jnp.exp(state.log_temperature.params) * log_prob
         climb = -(bound + bonus).mean()
         clone = -law.log_prob(batch.actions).mean()
         return jnp.where(state.step < config.warmup_steps, clone, climb), -log_prob.mean()
@@ -84,26 +84,15 @@ def make_plain(config: MSGConfig, observation_size: int, action_size: int) -> Al
         averages = optax.incremental_update(critics, state.critics.target, hyper.tau)
 
         (_, entropy), policy_gradient = jax.value_and_grad(policy_loss, has_aux=True)(
-            state.policy, online, state, batch, noise
+            state.policy.params, online, state, batch, noise
         )
-        direction, policy_optimiser = adam.update(policy_gradient, state.policy_optimiser)
-        policy = jax.tree.map(
-            lambda p, d: p - hyper.policy_learning_rate * d, state.policy, direction
-        )
-
-        slope = jax.grad(temperature_loss)(state.log_temperature, entropy, state)
-        direction, temperature_optimiser = adam.update(slope, state.temperature_optimiser)
-        log_temperature = jax.tree.map(
-            lambda p, d: p - hyper.temperature_learning_rate * d, state.log_temperature, direction
-        )
+        slope = jax.grad(temperature_loss)(state.log_temperature.params, entropy, state)
         return state._replace(
             step=state.step + 1,
-            policy=policy,
-            policy_optimiser=policy_optimiser,
+            policy=state.policy.step(policy_gradient, hyper.policy_learning_rate),
             critics=OnlineAndTarget(critics, averages),
             critic_optimiser=critic_optimiser,
-            log_temperature=log_temperature,
-            temperature_optimiser=temperature_optimiser,
+            log_temperature=state.log_temperature.step(slope, hyper.temperature_learning_rate),
         ), {"critic/loss": losses.mean()}
 
     return Algorithm(ours.init, update, ours.act, ours.values, ours.beta)

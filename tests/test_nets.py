@@ -1,5 +1,8 @@
 """Networks."""
 
+from collections.abc import Callable
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,3 +38,28 @@ def test_a_network_is_matrix_products_relu_and_where_wanted_normalisation(layer_
     assert last.norm is None
     expected = hidden @ np.asarray(last.weight) + np.asarray(last.bias)
     np.testing.assert_allclose(network(jnp.asarray(inputs)), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_every_order_are_those_of_plain_products_and_relu() -> None:
+    """The network's own rules for gradients, alone and for several networks side by side."""
+    networks = jax.vmap(lambda key: MLP.init(3, (4, 5, 4), 1, key=key))(
+        jax.random.split(jax.random.key(0), 2)
+    )
+    rows = jax.random.normal(jax.random.key(1), (2, 6, 3))
+
+    def plainly(network: MLP, rows: jax.Array) -> jax.Array:
+        *hidden, last = network.layers
+        for layer in hidden:
+            rows = jax.nn.relu(rows @ layer.weight + layer.bias)
+        return rows @ last.weight + last.bias
+
+    def penalty(call: Callable[..., jax.Array], network: MLP, rows: jax.Array) -> jax.Array:
+        slopes = jax.grad(lambda rows: (call(network, rows) ** 2).sum())(rows)
+        return (slopes**2).sum() + call(network, rows).sum()
+
+    ours, plain = (
+        jax.vmap(jax.grad(partial(penalty, call), (0, 1)))(networks, rows)
+        for call in (MLP.__call__, plainly)
+    )
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)

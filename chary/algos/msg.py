@@ -28,7 +28,7 @@ from chary.algos.msg_noise import Noise, draw_noise
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
 from chary.losses import critic_metrics, td_loss, temperature_loss
-from chary.optimise import Moving, adam_init, adam_step, as_arrays, either
+from chary.optimise import Moving, Trained, adam_init, as_arrays, either
 from chary.policies import Policy
 from chary.targets import TARGETS, mean_and_std, smallest
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
@@ -53,12 +53,10 @@ class MSGState(NamedTuple):
     """Everything that changes while learning, and the settings that could."""
 
     step: Int[Array, ""]
-    policy: Policy
-    policy_optimiser: PyTree
+    policy: Trained[Policy]
     critics: OnlineAndTarget
     critic_optimiser: PyTree
-    log_temperature: Float[Array, ""]
-    temperature_optimiser: PyTree
+    log_temperature: Trained[Float[Array, ""]]
     hyper: Hyper
 
 
@@ -92,22 +90,19 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         policy_key, critic_key = jax.random.split(key)
         policy = Policy.init(observation_size, action_size, config.hidden, key=policy_key)
         critics = ensemble.init(critic_key)
-        log_temperature = jnp.log(jnp.float32(config.temperature))
         target_beta = config.beta if config.target_beta is None else config.target_beta
         return MSGState(
             step=jnp.int32(0),
-            policy=policy,
-            policy_optimiser=adam_init(policy),
+            policy=Trained.of(policy),
             critics=OnlineAndTarget(critics, jax.tree.map(jnp.copy, critics)),
             critic_optimiser=adam_init(critics),
-            log_temperature=log_temperature,
-            temperature_optimiser=adam_init(log_temperature),
+            log_temperature=Trained.of(jnp.log(jnp.float32(config.temperature))),
             hyper=as_arrays(Hyper, config, target_beta=target_beta),
         )
 
     def td_targets(state: MSGState, batch: Batch, noise: Noise) -> Float[Array, "member batch"]:
         """y_i = r + gamma * Q_target_i(s', a'_i), with no gradient through it (Eq. 6)."""
-        next_law = state.policy(batch.next_observations)
+        next_law = state.policy.params(batch.next_observations)
 
         def work(
             window: Window, values: Float[Array, "member head batch"]
@@ -162,7 +157,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         of the loss in that action is alpha / M times Q_i's, which is what the policy climbs by.
         """
         hyper, members, size = state.hyper, config.members, len(batch.rewards)
-        law, wanted = state.policy(batch.observations), td_targets(state, batch, noise)
+        law, wanted = state.policy.params(batch.observations), td_targets(state, batch, noise)
         actions = law.sample(noise.policy_actions)
         count = (state.critic_optimiser.count + 1).astype(jnp.float32)
         gradient_of = jax.grad(critic_loss, (0, 1) if one_pass else 0, has_aux=True)
@@ -224,7 +219,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             )
         objective = targets.objective(values, state.hyper.beta)
         likelihood = law.log_prob(batch.actions)
-        temperature = jnp.exp(state.log_temperature)
+        temperature = jnp.exp(state.log_temperature.params)
         bonus = 0.0 if config.entropy == "off" else -temperature * log_prob
         warming_up = state.step < config.warmup_steps
         metrics = {
@@ -243,38 +238,24 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         moving, slopes, learned = learn(state, batch, noise)
 
         policy_gradient, policy_metrics = jax.grad(policy_loss, has_aux=True)(
-            state.policy, state, batch, noise, slopes
+            state.policy.params, state, batch, noise, slopes
         )
-        policy, policy_optimiser = adam_step(
-            state.policy, policy_gradient, state.policy_optimiser, hyper.policy_learning_rate
-        )
-
-        temperature = state.log_temperature, state.temperature_optimiser
+        temperature = state.log_temperature
         if config.entropy == "tuned":
             temperature_gradient = jax.grad(temperature_loss)(
-                state.log_temperature, policy_metrics["policy/entropy"], hyper.target_entropy
+                temperature.params, policy_metrics["policy/entropy"], hyper.target_entropy
             )
-            tuned = adam_step(
-                state.log_temperature,
-                temperature_gradient,
-                state.temperature_optimiser,
-                hyper.temperature_learning_rate,
-            )
+            tuned = temperature.step(temperature_gradient, hyper.temperature_learning_rate)
             # Tuning, its moments included, begins after the warm-up.
-            warming_up = state.step < config.warmup_steps
-            temperature = either(warming_up, temperature, tuned)
-        log_temperature, temperature_optimiser = temperature
-
+            temperature = either(state.step < config.warmup_steps, temperature, tuned)
         return MSGState(
             step=state.step + 1,
-            policy=policy,
-            policy_optimiser=policy_optimiser,
+            policy=state.policy.step(policy_gradient, hyper.policy_learning_rate),
             critics=OnlineAndTarget(moving.online, moving.target),
             critic_optimiser=state.critic_optimiser._replace(
                 count=state.critic_optimiser.count + 1, mu=moving.mu, nu=moving.nu
             ),
-            log_temperature=log_temperature,
-            temperature_optimiser=temperature_optimiser,
+            log_temperature=temperature,
             hyper=hyper,
         ), learned | policy_metrics
 
@@ -296,7 +277,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "batch action"]:
-        return state.policy.act(observations, key=key)
+        return state.policy.params.act(observations, key=key)
 
     def values(
         state: MSGState,

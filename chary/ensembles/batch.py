@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, join
-from chary.nets import LayerNorm, glorot
+from chary.nets import LayerNorm, glorot, relu
 
 GAUSSIAN_STD = 0.5
 """Spread around 1 of Gaussian modulations, as in Wen et al."""
@@ -70,7 +70,7 @@ def make_batch(shape: EnsembleShape) -> Ensemble:
         inputs = join(observations, actions)[None, None]
         *hidden, last = params
         for dense in hidden:
-            inputs = jax.nn.relu(dense(inputs))
+            inputs = relu(dense(inputs))
         return last(inputs).squeeze(-1)
 
     return Ensemble(init, heads, shares_weights=True)

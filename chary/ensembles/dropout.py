@@ -8,7 +8,7 @@ import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, join
-from chary.nets import MLP
+from chary.nets import MLP, relu
 
 FIXED_SEED = 0
 """Seed of the masks that predictions use."""
@@ -37,7 +37,7 @@ def make_dropout(shape: EnsembleShape) -> Ensemble:
         units = join(observations, actions)[None, None]
         *hidden, last = params.layers
         for layer, mask in zip(hidden, masks(key), strict=True):
-            units = jax.nn.relu(layer(units)) * mask
+            units = relu(layer(units)) * mask
         return last(units).squeeze(-1)
 
     return Ensemble(init, heads, shares_weights=True)

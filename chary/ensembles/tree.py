@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, join
 from chary.ensembles.deep import each_network, separate_networks
-from chary.nets import MLP, Dense
+from chary.nets import MLP, Dense, relu
 
 
 class Tree(eqx.Module):
@@ -40,7 +40,7 @@ def make_tree(shape: EnsembleShape) -> Ensemble:
         del key  # nothing random in the forward pass
         features = join(observations, actions)
         for layer in params.trunk:
-            features = jax.nn.relu(layer(features))
+            features = relu(layer(features))
         return each_network(params.branches, features)
 
     return Ensemble(init, heads, shares_weights=bool(shared))

@@ -72,7 +72,7 @@ def begin(algorithm: Algorithm[MSGState]) -> MSGState:
     hyper = jax.jit(lambda: algorithm.init(KEY).hyper)()
     networks = random_tree(like.critics.online)
     return zeros._replace(
-        policy=random_tree(like.policy),
+        policy=zeros.policy._replace(params=random_tree(like.policy.params)),
         critics=like.critics._replace(online=networks, target=networks),
         hyper=hyper,
     )
