@@ -31,6 +31,9 @@ docs: setup
 bench: setup d3rlpy
 	$(BIN)/chary bench updates
 	$(BIN)/chary bench ensembles
+	$(BIN)/chary bench population
+	$(BIN)/chary bench start
+	$(BIN)/chary bench simulation
 	$(BIN)/python benchmarks/compare.py
 
 # What we are compared with lives in an environment of its own.

@@ -61,22 +61,26 @@ def stepper(algorithm: "Algorithm[Any]", feed: "Feed", runs: int = 1) -> Callabl
     return advance
 
 
-def random_dataset() -> "Dataset":
+def random_dataset(
+    observation_size: int = OBSERVATION_SIZE,
+    action_size: int = ACTION_SIZE,
+    transitions: int | None = None,
+) -> "Dataset":
     """Transitions that mean nothing."""
     from chary.data.dataset import Dataset
 
-    rng = np.random.default_rng(0)
+    rng, transitions = np.random.default_rng(0), transitions or TRANSITIONS
 
     def random(*sizes: int) -> np.ndarray:
-        return rng.uniform(-1, 1, (TRANSITIONS, *sizes)).astype(np.float32)
+        return rng.uniform(-1, 1, (transitions, *sizes)).astype(np.float32)
 
     columns = {
-        "observations": random(OBSERVATION_SIZE),
-        "actions": random(ACTION_SIZE),
+        "observations": random(observation_size),
+        "actions": random(action_size),
         "rewards": random(),
-        "next_observations": random(OBSERVATION_SIZE),
-        "terminals": np.zeros(TRANSITIONS, bool),
-        "timeouts": np.arange(TRANSITIONS) % 1000 == 999,
+        "next_observations": random(observation_size),
+        "terminals": np.zeros(transitions, bool),
+        "timeouts": np.arange(transitions) % 1000 == 999,
     }
     return Dataset.from_columns(columns, name="random")
 

@@ -24,11 +24,12 @@ ENSEMBLE_COLUMNS = {
     "updates_per_s": "updates/s", "relative": "of no ensemble's", "relative_low": "least",
     "relative_high": "most", "paper": "paper", "peak_mb": "peak MB",
 }  # fmt: skip
-
-
 START_COLUMNS = {
     "start": "start", "members": "members", "seconds": "s to the first update",
     "of_first": "of the first start's",
+}  # fmt: skip
+SIMULATION_COLUMNS = {
+    "task": "task", "work": "work", "steps_per_s": "steps/s", "of_simulator": "of the simulator's",
 }  # fmt: skip
 POPULATION_COLUMNS = {
     "runs": "runs", "members": "members", "hidden": "hidden",
@@ -40,7 +41,7 @@ POPULATION_COLUMNS = {
 def main(arguments: list[str]) -> int:
     commands = {
         "updates": updates, "ensembles": ensembles, "feeds": feeds, "start": start,
-        "population": population,
+        "population": population, "simulation": simulation,
     }  # fmt: skip
     name = "updates"  # what `chary bench` alone means
     if arguments and not arguments[0].startswith("-"):
@@ -135,6 +136,28 @@ def population(runs: int = 4, members: tuple[int, ...] = (), json: Flag = False)
     if not json:
         rows = [{**row, "hidden": "x".join(map(str, row["hidden"]))} for row in rows]
     show(rows, POPULATION_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+
+
+def simulation(
+    tasks: tuple[str, ...] = (),
+    seconds: float = 3.0,
+    repeats: int = 3,
+    json: Flag = False,
+) -> None:
+    """Time evaluations and collections, beside the simulator alone on one core.
+
+    Args:
+        tasks: Tasks to measure in; a maze, a hopper and an ant by default.
+        seconds: How long the simulator alone is stepped.
+        repeats: Rounds, each in a fresh process; medians are shown.
+        json: Print the table as one JSON object.
+    """
+    from chary.bench.simulation import TASKS, time_simulation
+
+    require(seconds > 0, "seconds", seconds, "above 0")
+    require(repeats >= 1, "repeats", repeats, "at least 1")
+    rows = time_simulation(list(tasks or TASKS), seconds=seconds, repeats=repeats)
+    show(rows, SIMULATION_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
 
 
 def ensembles(

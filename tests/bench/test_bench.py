@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from chary.bench import ensembles, feeds, population, start, timing, updates
+from chary.bench import ensembles, feeds, population, simulation, start, timing, updates
 from chary.bench.timing import Case
 from chary.cli import main
+from chary.errors import CharyError
 
 
 @pytest.fixture(autouse=True)
@@ -106,3 +107,24 @@ def test_bench_ensembles_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_wrong_input(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_simulation_is_timed_beside_the_simulator_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(simulation, "_collection", lambda _: 5.0)
+    monkeypatch.setattr(simulation, "EPISODES", 1)
+    words = ["simulation", "--tasks", "pointmaze-umaze", "hopper-medium-v2"]
+    assert main(["bench", *words, "--seconds", "0.01", "--repeats", "1", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["task"], row["work"]) for row in rows] == [
+        ("pointmaze-umaze", "simulator"),
+        ("pointmaze-umaze", "evaluation"),
+        ("pointmaze-umaze", "collection"),
+        ("hopper-medium-v2", "simulator"),
+        ("hopper-medium-v2", "evaluation"),
+    ]
+    assert all(row["steps_per_s"] > 0 for row in rows)
+    assert rows[2]["of_simulator"] == pytest.approx(5.0 / rows[0]["steps_per_s"])
+    with pytest.raises(CharyError, match="no simulator of that name"):
+        simulation.time_simulation(["nothing"], seconds=1.0, repeats=1)
