@@ -131,7 +131,12 @@ def _checkpointer():
 
     # Orbax reports its progress at a level meant for clusters of machines.
     logging.getLogger("absl").setLevel(logging.CRITICAL)
-    return orbax.checkpoint.StandardCheckpointer()
+    # Of several processes only one comes here, and must not wait for the others.
+    alone = orbax.checkpoint.options.MultiprocessingOptions(
+        primary_host=jax.process_index(), active_processes={jax.process_index()}
+    )
+    several = {"multiprocessing_options": alone} if jax.process_count() > 1 else {}
+    return orbax.checkpoint.StandardCheckpointer(**several)
 
 
 def _sums(folder: Path) -> dict[str, str]:

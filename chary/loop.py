@@ -4,6 +4,7 @@ The length of a chunk is chosen so that the host gets a word in about once a sec
 run and many.
 """
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from chary import processes
 from chary.agent import Agent
 from chary.chunk import Carry, initial_carry, keys, one_of, trace_update
 from chary.cost import cost_of
@@ -23,6 +25,7 @@ from chary.errors import DivergedError
 from chary.evaluate import EvalResult
 from chary.feed import Feed
 from chary.forecast import Forecast
+from chary.processes import Order
 from chary.progress import TrainingDisplay, say
 from chary.runs import RunFolder
 from chary.settings import RunConfig
@@ -87,6 +90,35 @@ class Plan(NamedTuple):
             for carry, hyper in zip(carries, hypers, strict=True)
         ]
 
+    def begin(self, configs: Sequence[dict[str, Any]], carry: Carry, step: int) -> Carry:
+        """The carry on all devices, after telling the other processes what is to be trained."""
+        told = np.frombuffer(json.dumps({"configs": configs, "step": step}).encode(), np.uint8)
+        with processes.together(Order.BEGIN, len(told)):
+            processes.broadcast(told)
+        with processes.together(Order.STATE):
+            return self.place(processes.broadcast(carry))
+
+    def place(self, carry: Carry) -> Carry:
+        """A carry on the devices that it is to be trained on."""
+        spread = self.algorithm.spread
+        if spread is None:
+            return carry
+        state = spread.place(carry.state, runs=len(self.lanes))
+        return Carry(state, *spread.everywhere((carry.sums, carry.steps)))
+
+    def whole(self, carry: Carry) -> Carry:
+        """All of a carry on one device."""
+        spread = self.algorithm.spread
+        if spread is None:
+            return carry
+        with processes.together(Order.GATHER):
+            return spread.whole(carry)
+
+    def advance(self, carry: Carry, step: int, stop: int) -> tuple[Carry, bool]:
+        """Steps from one to the other in all processes, and whether one of them was asked to stop."""
+        with processes.together(Order.ADVANCE, stop) as meeting:
+            return jax.block_until_ready(self.feed.advance(carry, step, stop)), meeting.stop_asked
+
     def flops(self) -> float:
         """Arithmetic of one step of all runs."""
         update = trace_update(self.algorithm, self.batch_size, *self.sizes)
@@ -96,7 +128,7 @@ class Plan(NamedTuple):
         """What one run has learned."""
         run = self.lanes[lane].run
         assert run.run is not None
-        state = one_of(carry.state, lane, len(self.lanes))
+        state = one_of(self.whole(carry).state, lane, len(self.lanes))
         return Agent(self.algorithm, state, self.scaling, self.task, seed=run.seed, folder=run.run)
 
 
@@ -138,7 +170,7 @@ def run_loop(
         while not is_over(step, folders[0], run):
             stop = min(step + length, _next_boundary(step, run), plan.feed.reach(step))
             began = time.monotonic()
-            carry = jax.block_until_ready(plan.feed.advance(carry, step, stop))
+            carry, others_asked = plan.advance(carry, step, stop)
             seconds = time.monotonic() - began
             done, step = stop - step, stop
             # Grow gently: the first chunk includes compilation and says nothing about speed.
@@ -149,7 +181,7 @@ def run_loop(
             members = _sound(members, means, step)
 
             best_so_far = False
-            if step % run.log_every == 0 or step == run.steps:
+            if logs_at(step, run):
                 if validate is not None and plan.held_out is not None:
                     score = float(validate(carry.state, plan.held_out))
                     earlier = [m.get("validation") for m in folders[0].read("metrics")]
@@ -166,17 +198,24 @@ def run_loop(
                     member.events.metrics(step, means[member.lane])
             due = time.monotonic() - saved_at > 60.0 * run.checkpoint_minutes
             # Looked at once: it may change while we save.
-            stopping = stop_asked() or not forecast.go_on(done, seconds, step, display)
+            stopping = stop_asked() or others_asked
+            stopping = stopping or not forecast.go_on(done, seconds, step, display)
             over = is_over(step, folders[0], run)
             if due or best_so_far or stopping or over or _evaluation_at(step, run):
+                whole = plan.whole(carry)
                 for member in members:
-                    own = one_of(carry, member.lane, len(plan.lanes))
+                    own = one_of(whole, member.lane, len(plan.lanes))
                     member.folder.save_checkpoint(step, own)
                 saved_at = time.monotonic()
             if stopping:
                 raise KeyboardInterrupt(_how_to_go_on(members))
             _evaluate_if_due(plan, members, carry, step, display, stop_asked)
     return carry
+
+
+def logs_at(step: int, run: RunConfig) -> bool:
+    """Whether a line of metrics falls on this step."""
+    return step % run.log_every == 0 or step == run.steps
 
 
 def is_over(step: int, folder: RunFolder, run: RunConfig) -> bool:

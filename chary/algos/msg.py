@@ -16,6 +16,7 @@ Shared targets (`chary/targets.py`) give it up for one target for all, and cheap
 (`chary/ensembles/`) for weights that members share.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +26,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from chary import losses
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise, draw_noise
+from chary.devices import BY_MEMBER, EVERYWHERE, Shards, Spread, count
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
 from chary.losses import critic_metrics, td_loss, temperature_loss
@@ -83,10 +85,19 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             "different rows side by side, so there is no next value to share. Use --targets independent "
             "or double-q, or --ensemble deep."
         )
+    devices = count(config.devices)
+    if devices > 1 and not ensemble.in_windows:
+        raise CharyError(
+            f"--ensemble {config.ensemble} does not go with --devices {devices}: only separate networks "
+            "can be divided among devices. Use --ensemble deep or prior, or one device."
+        )
+    shards = Shards(devices, config.members // devices)
+    if targets.shared:
+        targets = targets._replace(backup=shards.across(targets.backup))
     separate = not ensemble.shares_weights
     regularise = config.alpha != 0.0
     one_pass = regularise and config.regulariser_samples == "shared" and separate
-    chunk = (config.chunk or config.members) if ensemble.in_windows else config.members
+    chunk = (config.chunk or shards.members) if ensemble.in_windows else config.members
 
     def init(key: PRNGKeyArray) -> MSGState:
         policy_key, critic_key = jax.random.split(key)
@@ -121,8 +132,8 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             )
             return window.put(values, noise.in_order(heads))
 
-        nothing = jnp.zeros((config.members, targets.heads, len(batch.rewards)))
-        next_heads = through_windows(work, nothing, members=config.members, size=chunk)
+        nothing = jnp.zeros((shards.members, targets.heads, len(batch.rewards)))
+        next_heads = through_windows(work, nothing, members=shards.members, size=chunk)
         next_values = targets.backup(next_heads, state.hyper.target_beta)
         return losses.td_targets(batch, state.hyper.discount, next_values)
 
@@ -161,7 +172,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         Where H is taken at the policy's own sample, one backward pass serves two purposes: the gradient
         of the loss in that action is alpha / M times Q_i's, which is what the policy climbs by.
         """
-        hyper, members, size = state.hyper, config.members, len(batch.rewards)
+        hyper, members, size = state.hyper, shards.members, len(batch.rewards)
         law, wanted = state.policy(batch.observations), td_targets(state, batch, noise)
         actions = law.sample(noise.policy_actions)
         count = (state.critic_optimiser.count + 1).astype(jnp.float32)
@@ -194,8 +205,12 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         moving, (heads, policy_heads), slopes = through_windows(
             work, begin, members=members, size=chunk
         )
-        gap = smallest(policy_heads, axis=1) - smallest(heads, axis=1)
         td = td_loss(heads, wanted, noise.weights)
+        # All that the policy and the log need of all members.
+        slopes, heads, policy_heads, wanted, td = shards.gathered(
+            (slopes, heads, policy_heads, wanted, td)
+        )
+        gap = smallest(policy_heads, axis=1) - smallest(heads, axis=1)
         metrics = {"critic/regulariser": gap.mean(), **critic_metrics(td, heads, wanted)}
         return moving, slopes, metrics
 
@@ -240,7 +255,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     def step(state: MSGState, batch: Batch, noise: Noise) -> tuple[MSGState, Metrics]:
         """One update with the given noise; the policy climbs the critics from before the step."""
         hyper = state.hyper
-        moving, slopes, learned = learn(state, batch, noise)
+        moving, slopes, learned = learn(state, batch, noise.of(shards.here()))
 
         policy_gradient, policy_metrics = jax.grad(policy_loss, has_aux=True)(
             state.policy, state, batch, noise, slopes
@@ -290,6 +305,14 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         # The barrier asks the compiler not to draw the same noise again in every use of it.
         return step(state, batch, jax.lax.optimization_barrier(noise))
 
+    def spread() -> Spread:
+        """The critics and all that goes with them by member, all else everywhere."""
+        state = jax.eval_shape(init, jax.random.key(0))
+        optimiser = state.critic_optimiser._replace(count=EVERYWHERE, mu=BY_MEMBER, nu=BY_MEMBER)
+        specs = jax.tree.map(lambda _: EVERYWHERE, state)
+        specs = specs._replace(critics=BY_MEMBER, critic_optimiser=optimiser)
+        return Spread.over(devices, specs)
+
     def act(
         state: MSGState,
         observations: Float[Array, "batch observation"],
@@ -305,4 +328,8 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     ) -> Float[Array, "member batch"]:
         return ensemble.values(state.critics.online, observations, actions)
 
-    return Algorithm(init, update, act, values, beta=lambda state: state.hyper.beta)
+    algorithm = Algorithm(init, update, act, values, beta=lambda state: state.hyper.beta)
+    if devices == 1:
+        return algorithm
+    over = spread()
+    return replace(algorithm, update=over.split(update), spread=over)
