@@ -112,9 +112,8 @@ class Spread(NamedTuple):
         """All of what is spread, on one device of this process; all processes must ask for it."""
         if jax.process_count() == 1:
             return jax.device_put(tree, jax.devices()[0])
-        from jax.experimental.multihost_utils import process_allgather
-
-        return process_allgather(tree, tiled=True)
+        everywhere = NamedSharding(self.mesh, EVERYWHERE)
+        return local(jax.jit(lambda tree: tree, out_shardings=everywhere)(tree))
 
     def _put(self, tree: Any, spec: Spec) -> Any:
         sharding = NamedSharding(self.mesh, spec)

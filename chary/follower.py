@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from chary import chunk, data, group, processes
+from chary import chunk, data, group, processes, turns
 from chary.compiled import keep_compiled
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
@@ -45,21 +45,23 @@ def _follow(dataset: Dataset | None) -> None:
                 raise processes.CrewError(
                     "process 0 has failed and says why; this one ends with it."
                 )
+            if order == Order.BEGIN:
+                with processes.in_step():
+                    told = json.loads(bytes(processes.broadcast(np.zeros(number, np.uint8))))
+                plan, step = _plan_of(told["configs"], dataset), told["step"]
+                carry = chunk.together(plan.initial_carries())  # of the shapes that are to come
+                continue
             with processes.in_step():
-                if order == Order.BEGIN:
-                    text = processes.broadcast(np.zeros(number, np.uint8))
-                elif order == Order.STATE:
-                    carry = plan.place(processes.broadcast(carry))
+                if order == Order.STATE:
+                    carry = turns.place(
+                        plan.algorithm, processes.broadcast(carry), runs=len(plan.lanes)
+                    )
                 elif order == Order.ADVANCE:
                     carry = jax.block_until_ready(plan.feed.advance(carry, step, number))
                     step = number
                     carry = carry.fresh() if logs_at(step, plan.run) else carry
                 elif order == Order.GATHER:
                     plan.algorithm.spread.whole(carry)
-            if order == Order.BEGIN:
-                told = json.loads(bytes(text))
-                plan, step = _plan_of(told["configs"], dataset), told["step"]
-                carry = chunk.together(plan.initial_carries())  # of the shapes that are to come
 
 
 def _plan_of(configs: Sequence[dict[str, Any]], dataset: Dataset | None) -> Plan:

@@ -97,22 +97,14 @@ def leave(folder: RunFolder) -> None:
     folder.write_config({**folder.config, "layout": alone})
 
 
-def move(folders: Sequence[RunFolder], devices: int) -> None:
-    """From now on the runs are trained on so many devices."""
-    for folder in folders:
-        config = spec_of(folder)[1].config
-        if not hasattr(config, "devices"):
-            raise CharyError(f"{folder.path}: --devices is for ensembles, as msg's.")
-        if config.chunk and config.members // devices % config.chunk:
-            config = replace(config, chunk=None)  # windows that do not fit any more
-        if config.devices != devices:
-            warnings.warn(
-                f"{folder.path}: from now on trained on {devices} devices, not {config.devices}; "
-                "the result may differ in the last bits.",
-                stacklevel=4,
-            )
-        moved = settings.to_json(replace(config, devices=devices))
-        folder.write_config({**folder.config, "settings": moved})
+def moved(spec: Spec, devices: int) -> Spec:
+    """The run as it is trained on so many devices."""
+    config = spec.config
+    if not hasattr(config, "devices"):
+        raise CharyError(f"{spec.folder}: --devices is for msg's ensembles; this run has none.")
+    if config.chunk and config.members // devices % config.chunk:
+        config = replace(config, chunk=None)  # windows that do not fit any more
+    return Spec(replace(config, devices=devices), spec.run)
 
 
 def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int, list[Carry]]:

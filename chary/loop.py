@@ -4,7 +4,6 @@ The length of a chunk is chosen so that the host gets a word in about once a sec
 run and many.
 """
 
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from chary import processes
+from chary import turns
 from chary.agent import Agent
 from chary.chunk import Carry, initial_carry, keys, one_of, trace_update
 from chary.cost import cost_of
@@ -25,7 +24,6 @@ from chary.errors import DivergedError
 from chary.evaluate import EvalResult
 from chary.feed import Feed
 from chary.forecast import Forecast
-from chary.processes import Order
 from chary.progress import TrainingDisplay, say
 from chary.runs import RunFolder
 from chary.settings import RunConfig
@@ -90,35 +88,6 @@ class Plan(NamedTuple):
             for carry, hyper in zip(carries, hypers, strict=True)
         ]
 
-    def begin(self, configs: Sequence[dict[str, Any]], carry: Carry, step: int) -> Carry:
-        """The carry on all devices, after telling the other processes what is to be trained."""
-        told = np.frombuffer(json.dumps({"configs": configs, "step": step}).encode(), np.uint8)
-        with processes.together(Order.BEGIN, len(told)):
-            processes.broadcast(told)
-        with processes.together(Order.STATE):
-            return self.place(processes.broadcast(carry))
-
-    def place(self, carry: Carry) -> Carry:
-        """A carry on the devices that it is to be trained on."""
-        spread = self.algorithm.spread
-        if spread is None:
-            return carry
-        state = spread.place(carry.state, runs=len(self.lanes))
-        return Carry(state, *spread.everywhere((carry.sums, carry.steps)))
-
-    def whole(self, carry: Carry) -> Carry:
-        """All of a carry on one device."""
-        spread = self.algorithm.spread
-        if spread is None:
-            return carry
-        with processes.together(Order.GATHER):
-            return spread.whole(carry)
-
-    def advance(self, carry: Carry, step: int, stop: int) -> tuple[Carry, bool]:
-        """Steps from one to the other in all processes, and whether one of them was asked to stop."""
-        with processes.together(Order.ADVANCE, stop) as meeting:
-            return jax.block_until_ready(self.feed.advance(carry, step, stop)), meeting.stop_asked
-
     def flops(self) -> float:
         """Arithmetic of one step of all runs."""
         update = trace_update(self.algorithm, self.batch_size, *self.sizes)
@@ -128,7 +97,7 @@ class Plan(NamedTuple):
         """What one run has learned."""
         run = self.lanes[lane].run
         assert run.run is not None
-        state = one_of(self.whole(carry).state, lane, len(self.lanes))
+        state = one_of(turns.gather(self.algorithm, carry).state, lane, len(self.lanes))
         return Agent(self.algorithm, state, self.scaling, self.task, seed=run.seed, folder=run.run)
 
 
@@ -170,7 +139,7 @@ def run_loop(
         while not is_over(step, folders[0], run):
             stop = min(step + length, _next_boundary(step, run), plan.feed.reach(step))
             began = time.monotonic()
-            carry, others_asked = plan.advance(carry, step, stop)
+            carry, others_asked = turns.advance(plan.feed, carry, step, stop)
             seconds = time.monotonic() - began
             done, step = stop - step, stop
             # Grow gently: the first chunk includes compilation and says nothing about speed.
@@ -202,7 +171,7 @@ def run_loop(
             stopping = stopping or not forecast.go_on(done, seconds, step, display)
             over = is_over(step, folders[0], run)
             if due or best_so_far or stopping or over or _evaluation_at(step, run):
-                whole = plan.whole(carry)
+                whole = turns.gather(plan.algorithm, carry)
                 for member in members:
                     own = one_of(whole, member.lane, len(plan.lanes))
                     member.folder.save_checkpoint(step, own)

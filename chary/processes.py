@@ -23,6 +23,8 @@ Tree = TypeVar("Tree")
 
 START_SECONDS = 300
 """How long processes wait for each other at the start."""
+END_SECONDS = 30
+"""And at the end."""
 SILENT_SECONDS = 100
 """After so long without a sign of life, a process is taken for dead, and all others end."""
 
@@ -147,6 +149,7 @@ def _connect(coordinator: str, processes: int, process: int) -> None:
             process,
             initialization_timeout=START_SECONDS,
             heartbeat_timeout_seconds=SILENT_SECONDS,
+            shutdown_timeout_seconds=END_SECONDS,
             cluster_detection_method="deactivate",
         )
     except (RuntimeError, ValueError) as error:

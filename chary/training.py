@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from chary import algos, chunk, data, devices, group, loop, settings
+from chary import algos, chunk, data, devices, group, loop, settings, turns
 from chary.agent import Agent
 from chary.compiled import keep_compiled
 from chary.data import sources
@@ -206,9 +206,9 @@ def resume_group(
         if alone:
             group.leave(folders[0])
         algorithm = group.spec_of(folders[0])[0]
-        if spread is not None:
-            group.move(folders, devices.count(spread))
         specs = [group.spec_of(folder)[1] for folder in folders]
+        if spread is not None:
+            specs = [group.moved(spec, devices.count(spread)) for spec in specs]
         goal = max(spec.run.steps for spec in specs)
         if steps is not None and steps < goal:
             raise CharyError(f"{run}: already meant to run {goal} steps; --steps must not be less.")
@@ -224,8 +224,12 @@ def resume_group(
         specs = [Spec(spec.config, replace(spec.run, steps=steps or goal)) for spec in specs]
         plan = make_plan(algorithm, specs, dataset)
         for folder, spec in zip(folders, specs, strict=True):
-            if folder.config["run"]["steps"] != spec.run.steps:
-                folder.write_config({**folder.config, "run": settings.to_json(spec.run)})
+            if folder.config["run"]["steps"] != spec.run.steps or spread is not None:
+                changed = {
+                    "settings": settings.to_json(spec.config),
+                    "run": settings.to_json(spec.run),
+                }
+                folder.write_config({**folder.config, **changed})
         carry = _go_on(plan, folders, yes=yes)
         return {
             folder.path: None if folder.diverged() else plan.agent(carry, lane)
@@ -236,7 +240,8 @@ def resume_group(
 def _go_on(plan: loop.Plan, folders: Sequence[RunFolder], *, yes: bool) -> chunk.Carry:
     """Train to the end from the newest step of which all have a sound checkpoint, or from the start."""
     step, carries = group.restore(folders, plan.initial_carries())
-    carry = plan.begin([folder.config for folder in folders], chunk.together(carries), step)
+    configs = [folder.config for folder in folders]
+    carry = turns.begin(plan.algorithm, configs, chunk.together(carries), step)
     forecast = Forecast(plan.title, plan.run.steps, plan.flops, ask=not yes)
     return loop.run_loop(plan, folders, carry, step, forecast)
 

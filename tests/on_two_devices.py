@@ -82,8 +82,7 @@ def test_a_run_is_stopped_resumed_opened_and_moved(
     assert bits(opened.state) == bits(whole.state) and opened.algorithm.spread is None
     assert {len(leaf.devices()) for leaf in jax.tree.leaves(opened.state)} == {1}
     further = chary.resume(tmp_path / "whole", dataset=dataset, steps=50)
-    with pytest.warns(UserWarning, match="from now on"):
-        moved = training.resume_group(tmp_path / "cut", dataset=dataset, steps=50, spread=1)
+    moved = training.resume_group(tmp_path / "cut", dataset=dataset, steps=50, spread=1)
     close(further.state, moved[tmp_path / "cut"].state)  # pyright: ignore[reportOptionalMemberAccess]
     assert RunFolder.open(tmp_path / "cut").config["settings"]["devices"] == 1
 
