@@ -1,7 +1,6 @@
 """Many devices: on one machine, in several processes, and what is said where it cannot be."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -15,14 +14,16 @@ import numpy as np
 import pytest
 
 import chary
-from chary import processes
+from chary import chunk, group, processes
+from chary.algos.bc import BCConfig
 from chary.algos.msg import make_msg
 from chary.algos.msg_config import MSGConfig
-from chary.cli import main
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
+from chary.group import Spec
 from chary.runs import RunFolder
+from chary.settings import RunConfig
 
 SMALL: dict[str, Any] = {"members": 4, "hidden": (8,), "batch_size": 16, "warmup_steps": 5}
 
@@ -78,10 +79,13 @@ def test_two_processes_are_one_run(dataset: Dataset, tmp_path: Path) -> None:
     assert RunFolder.open(run).config["layout"]["processes"] == 2
 
     alone = chary.train(
-        "msg", tmp_path / "data.npz", run=tmp_path / "alone", steps=20, log_every=10, **SMALL
-    )
+        "msg", tmp_path / "data.npz", run=tmp_path / "alone",
+        steps=40, log_every=10, eval_every=20, **SMALL,
+    )  # fmt: skip
+    like = chunk.initial_carry(alone.algorithm, 16, 3, 2, seed=0)
+    _, then, _ = RunFolder.open(alone.folder).restore(like, step=20)
     both = chary.open_run(run)
-    for a, b in zip(jax.tree.leaves(both.state), jax.tree.leaves(alone.state), strict=True):
+    for a, b in zip(jax.tree.leaves(both.state), jax.tree.leaves(then.state), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
     # They go on together, and when one is asked to stop, all do.
@@ -94,8 +98,7 @@ def test_two_processes_are_one_run(dataset: Dataset, tmp_path: Path) -> None:
     assert (leader[0], follower[0]) == (130, 130), leader[2] + follower[2]
     assert "go on with `chary resume" in leader[2] and "All processes have stopped" in follower[2]
     assert RunFolder.open(run).checkpoint_steps()[-1] >= 50
-    further = chary.resume(tmp_path / "alone", steps=50)
-    lines = [RunFolder.open(path).read("metrics")[4] for path in (run, further.folder)]
+    lines = [RunFolder.open(path).read("metrics")[3] for path in (run, alone.folder)]
     assert lines[0] == pytest.approx(lines[1], rel=1e-4, abs=1e-5)
 
 
@@ -138,10 +141,10 @@ def test_what_processes_must_know(given: tuple[Any, Any, Any], words: str) -> No
         pass
 
 
-def test_devices_are_for_ensembles(tmp_path: Path, dataset: Dataset) -> None:
-    chary.train(
-        "bc", dataset, run=tmp_path / "bc", steps=2, hidden=(8,), batch_size=8, eval_every=0
-    )
-    formats.write(dataset, tmp_path / "data.npz")
-    assert main(["resume", str(tmp_path / "bc"), "--devices", "2"]) == 2
-    assert os.environ["JAX_PLATFORMS"] == "cpu"
+def test_a_run_moves_to_other_devices(tmp_path: Path) -> None:
+    run = RunConfig(run=tmp_path)
+    spread = Spec(MSGConfig(members=8, devices=2, chunk=4), run)
+    assert group.moved(spread, 1).config == MSGConfig(members=8, chunk=4)
+    assert group.moved(spread, 4).config == MSGConfig(members=8, devices=4)  # windows do not fit
+    with pytest.raises(CharyError, match="--devices is for msg's ensembles"):
+        group.moved(Spec(BCConfig(), run), 2)
