@@ -6,8 +6,10 @@ for itself, and what a step needs of all members, their values and slopes, is ga
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+import equinox as eqx
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
@@ -17,6 +19,7 @@ from chary.errors import CharyError
 from chary.window import Window
 
 Tree = TypeVar("Tree")
+Made = TypeVar("Made")
 Devices: TypeAlias = int | Literal["all"]
 
 AXIS = "members"
@@ -26,7 +29,7 @@ EVERYWHERE = Spec()
 """Every device has all of it."""
 
 
-def count(devices: Devices) -> int:
+def counted(devices: Devices) -> int:
     """A number of devices: what was said, or how many there are; several processes use all they have."""
     everything = devices == "all" or (devices == 1 and jax.process_count() > 1)
     return jax.device_count() if everything else int(devices)
@@ -63,7 +66,7 @@ class Spread(NamedTuple):
 
     mesh: Mesh
     specs: Any
-    """In the structure of the state, or of its first levels."""
+    """In the structure of the state."""
 
     @classmethod
     def over(cls, devices: int, specs: Any) -> "Spread":
@@ -125,6 +128,22 @@ class Spread(NamedTuple):
             return jax.make_array_from_callback(host.shape, sharding, host.__getitem__)
 
         return jax.tree.map(put, tree)
+
+
+def divided(made: Made, devices: int, by_member: Callable[[Any], Any]) -> Made:
+    """An algorithm whose update is written for the members of one device, with the members of all.
+
+    `by_member(state)` gives the parts of its state whose first axis is members.
+    """
+    if devices == 1:
+        return made
+    algorithm: Any = made
+    everywhere = jax.tree.map(
+        lambda _: EVERYWHERE, jax.eval_shape(algorithm.init, jax.random.key(0))
+    )
+    specs = eqx.tree_at(by_member, everywhere, replace_fn=lambda _: BY_MEMBER)
+    spread = Spread.over(devices, specs)
+    return replace(algorithm, update=spread.split(algorithm.update), spread=spread)
 
 
 def local(tree: Tree) -> Tree:

@@ -125,7 +125,7 @@ def check(config: Any, run: RunConfig) -> None:
 def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
     """Settings with what is for this machine to say; a run that is there already keeps its own."""
     if hasattr(config, "devices"):
-        config = replace(config, devices=devices.count(config.devices))
+        config = replace(config, devices=devices.counted(config.devices))
     elif jax.process_count() > 1:
         raise CharyError(
             "several processes divide the members of an ensemble among them, as msg's; this algorithm "
@@ -208,7 +208,7 @@ def resume_group(
         algorithm = group.spec_of(folders[0])[0]
         specs = [group.spec_of(folder)[1] for folder in folders]
         if spread is not None:
-            specs = [group.moved(spec, devices.count(spread)) for spec in specs]
+            specs = [group.moved(spec, devices.counted(spread)) for spec in specs]
         goal = max(spec.run.steps for spec in specs)
         if steps is not None and steps < goal:
             raise CharyError(f"{run}: already meant to run {goal} steps; --steps must not be less.")

@@ -16,7 +16,6 @@ Shared targets (`chary/targets.py`) give it up for one target for all, and cheap
 (`chary/ensembles/`) for weights that members share.
 """
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +25,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from chary import losses
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise, draw_noise
-from chary.devices import BY_MEMBER, EVERYWHERE, Shards, Spread, count
+from chary.devices import Shards, counted, divided
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
 from chary.losses import critic_metrics, td_loss, temperature_loss
@@ -85,7 +84,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             "different rows side by side, so there is no next value to share. Use --targets independent "
             "or double-q, or --ensemble deep."
         )
-    devices = count(config.devices)
+    devices = counted(config.devices)
     if devices > 1 and not ensemble.in_windows:
         raise CharyError(
             f"--ensemble {config.ensemble} does not go with --devices {devices}: only separate networks "
@@ -173,14 +172,15 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         of the loss in that action is alpha / M times Q_i's, which is what the policy climbs by.
         """
         hyper, members, size = state.hyper, shards.members, len(batch.rewards)
-        law, wanted = state.policy(batch.observations), td_targets(state, batch, noise)
+        here = noise.of(shards.here())
+        law, wanted = state.policy(batch.observations), td_targets(state, batch, here)
         actions = law.sample(noise.policy_actions)
         count = (state.critic_optimiser.count + 1).astype(jnp.float32)
         gradient_of = jax.grad(critic_loss, (0, 1) if one_pass else 0, has_aux=True)
 
         def work(window: Window, carry: Any) -> Any:
             moving, seen, slopes = carry
-            critics, mine = window.of(moving.online), noise.of(window)
+            critics, mine = window.of(moving.online), here.of(window)
             each = jnp.broadcast_to(actions, (window.size, *actions.shape))
             compared = each if one_pass else law.sample(mine.member_actions)
             gradient, heads = gradient_of(
@@ -205,12 +205,10 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         moving, (heads, policy_heads), slopes = through_windows(
             work, begin, members=members, size=chunk
         )
-        td = td_loss(heads, wanted, noise.weights)
-        # All that the policy and the log need of all members.
-        slopes, heads, policy_heads, wanted, td = shards.gathered(
-            (slopes, heads, policy_heads, wanted, td)
-        )
+        # What the policy and the log need of all members.
+        slopes, heads, policy_heads, wanted = shards.gathered((slopes, heads, policy_heads, wanted))
         gap = smallest(policy_heads, axis=1) - smallest(heads, axis=1)
+        td = td_loss(heads, wanted, noise.weights)
         metrics = {"critic/regulariser": gap.mean(), **critic_metrics(td, heads, wanted)}
         return moving, slopes, metrics
 
@@ -255,7 +253,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     def step(state: MSGState, batch: Batch, noise: Noise) -> tuple[MSGState, Metrics]:
         """One update with the given noise; the policy climbs the critics from before the step."""
         hyper = state.hyper
-        moving, slopes, learned = learn(state, batch, noise.of(shards.here()))
+        moving, slopes, learned = learn(state, batch, noise)
 
         policy_gradient, policy_metrics = jax.grad(policy_loss, has_aux=True)(
             state.policy, state, batch, noise, slopes
@@ -305,14 +303,6 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         # The barrier asks the compiler not to draw the same noise again in every use of it.
         return step(state, batch, jax.lax.optimization_barrier(noise))
 
-    def spread() -> Spread:
-        """The critics and all that goes with them by member, all else everywhere."""
-        state = jax.eval_shape(init, jax.random.key(0))
-        optimiser = state.critic_optimiser._replace(count=EVERYWHERE, mu=BY_MEMBER, nu=BY_MEMBER)
-        specs = jax.tree.map(lambda _: EVERYWHERE, state)
-        specs = specs._replace(critics=BY_MEMBER, critic_optimiser=optimiser)
-        return Spread.over(devices, specs)
-
     def act(
         state: MSGState,
         observations: Float[Array, "batch observation"],
@@ -329,7 +319,6 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         return ensemble.values(state.critics.online, observations, actions)
 
     algorithm = Algorithm(init, update, act, values, beta=lambda state: state.hyper.beta)
-    if devices == 1:
-        return algorithm
-    over = spread()
-    return replace(algorithm, update=over.split(update), spread=over)
+    return divided(
+        algorithm, devices, lambda s: (s.critics, s.critic_optimiser.mu, s.critic_optimiser.nu)
+    )
