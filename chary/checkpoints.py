@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 
@@ -114,16 +114,24 @@ def _named_leaves(tree: PyTree) -> dict[str, jax.Array]:
 
 def _orbax_save(path: Path, leaves: dict[str, jax.Array]) -> None:
     with _checkpointer() as checkpointer:
-        checkpointer.save(path.absolute(), leaves)
+        checkpointer.save(path.absolute(), _on_host(leaves))
         checkpointer.wait_until_finished()
 
 
 def _orbax_restore(path: Path, leaves: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    shapes = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), leaves
-    )
+    if jax.process_count() == 1:
+        like: Any = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), leaves
+        )
+    else:
+        like = _on_host(leaves)
     with _checkpointer() as checkpointer:
-        return checkpointer.restore(path.absolute(), shapes)
+        return checkpointer.restore(path.absolute(), like)
+
+
+def _on_host(leaves: dict[str, jax.Array]) -> dict[str, Any]:
+    """Of several processes one alone has whole arrays, which Orbax takes from its memory only."""
+    return leaves if jax.process_count() == 1 else jax.device_get(leaves)
 
 
 def _checkpointer():
@@ -131,7 +139,13 @@ def _checkpointer():
 
     # Orbax reports its progress at a level meant for clusters of machines.
     logging.getLogger("absl").setLevel(logging.CRITICAL)
-    return orbax.checkpoint.StandardCheckpointer()
+    if jax.process_count() == 1:
+        return orbax.checkpoint.StandardCheckpointer()
+    # Of several processes only this one comes here, and must not wait for the others.
+    alone = orbax.checkpoint.options.MultiprocessingOptions(
+        primary_host=jax.process_index(), active_processes={jax.process_index()}
+    )
+    return orbax.checkpoint.StandardCheckpointer(multiprocessing_options=alone)
 
 
 def _sums(folder: Path) -> dict[str, str]:

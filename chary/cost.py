@@ -36,10 +36,17 @@ def _matrix_products(program: Jaxpr) -> Iterator[tuple[float, float]]:
             result: Any = equation.outvars[0].aval
             terms = prod(left.shape[axis] for axis in contracted)
             yield 2.0 * prod(result.shape) * terms, _size(result)
-        times = equation.params["length"] if equation.primitive.name == "scan" else 1
+        times = _times(equation)
         for inner in _programs_in(tuple(equation.params.values())):
             for flops, size in _matrix_products(inner):
                 yield times * flops, size
+
+
+def _times(equation: Any) -> int:
+    """How often what is inside an operation is done: in every turn of a loop, or on every device."""
+    if equation.primitive.name == "scan":
+        return equation.params["length"]
+    return equation.params["mesh"].size if equation.primitive.name == "shard_map" else 1
 
 
 def _programs_in(parameters: tuple[Any, ...]) -> Iterator[Jaxpr]:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from chary.algos.msg import make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.chunk import compile_chunk, initial_carry
+from chary.devices import counted
 from chary.ensembles import make_ensemble
 from chary.machine import cache_folder, cores, cpu_name, versions
 from chary.progress import say
@@ -30,7 +31,9 @@ WINDOW_SECONDS = 0.5
 
 
 def fastest_chunk(config: MSGConfig, observation_size: int, action_size: int) -> int:
-    """Members to update at a time."""
+    """Members to update at a time, of those on a device."""
+    each = config.members // counted(config.devices)
+    config = replace(config, members=each, devices=1)
     shape = config.shape(observation_size, action_size)
     if (
         jax.default_backend() != "cpu"

@@ -22,6 +22,7 @@ from chary.chunk import (
 )
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
+from chary.devices import local
 from chary.types import Algorithm, Batch
 
 BLOCK = 64
@@ -65,12 +66,14 @@ def _from_memory(
 ) -> Feed:
     """All transitions on the device, sampled inside the compiled program."""
     transitions = dataset.transitions(scaling, next_actions=algorithm.wants_next_actions)
+    if algorithm.spread is not None:
+        transitions = algorithm.spread.everywhere(transitions)
     chunk = compile_chunk(algorithm, batch_size, runs)
     return Feed(
         dataset.size,
         advance=lambda carry, start, stop: chunk(carry, transitions, start, stop, key),
         reach=lambda _: sys.maxsize,
-        rows=lambda indices: jax.tree.map(lambda column: column[indices], transitions),
+        rows=lambda indices: jax.tree.map(lambda column: column[indices], local(transitions)),
     )
 
 

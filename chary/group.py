@@ -97,6 +97,16 @@ def leave(folder: RunFolder) -> None:
     folder.write_config({**folder.config, "layout": alone})
 
 
+def moved(spec: Spec, devices: int) -> Spec:
+    """The run as it is trained on so many devices."""
+    config = spec.config
+    if not hasattr(config, "devices"):
+        raise CharyError(f"{spec.folder}: --devices is for msg's ensembles; this run has none.")
+    if config.chunk and config.members // devices % config.chunk:
+        config = replace(config, chunk=None)  # windows that do not fit any more
+    return Spec(replace(config, devices=devices), spec.run)
+
+
 def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int, list[Carry]]:
     """The newest step from which all can go on, and their states there; logs are cut back to it."""
     warn_of_changes(folders[0])
@@ -154,8 +164,13 @@ def _differences(there: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     if there.get("algorithm") != wanted["algorithm"]:
         return [f"algorithm is {there.get('algorithm')} there, not {wanted['algorithm']}"]
     differences: list[str] = []
+    # Settings that are newer than the run had their defaults when it began.
+    newer = {
+        "settings": settings.to_json(algos.entry(wanted["algorithm"]).config()),
+        "run": settings.to_json(RunConfig()),
+    }
     for part in ("settings", "run", "dataset"):
-        mine, theirs = wanted[part], there.get(part, {})
+        mine, theirs = wanted[part], {**newer.get(part, {}), **there.get(part, {})}
         changed = [
             key for key in mine if mine[key] != theirs.get(key) and not _open(key, mine[key])
         ]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from chary import turns
 from chary.agent import Agent
 from chary.chunk import Carry, initial_carry, keys, one_of, trace_update
 from chary.cost import cost_of
@@ -96,7 +97,7 @@ class Plan(NamedTuple):
         """What one run has learned."""
         run = self.lanes[lane].run
         assert run.run is not None
-        state = one_of(carry.state, lane, len(self.lanes))
+        state = one_of(turns.gather(self.algorithm, carry).state, lane, len(self.lanes))
         return Agent(self.algorithm, state, self.scaling, self.task, seed=run.seed, folder=run.run)
 
 
@@ -138,7 +139,7 @@ def run_loop(
         while not is_over(step, folders[0], run):
             stop = min(step + length, _next_boundary(step, run), plan.feed.reach(step))
             began = time.monotonic()
-            carry = jax.block_until_ready(plan.feed.advance(carry, step, stop))
+            carry, others_asked = turns.advance(plan.feed, carry, step, stop)
             seconds = time.monotonic() - began
             done, step = stop - step, stop
             # Grow gently: the first chunk includes compilation and says nothing about speed.
@@ -149,7 +150,7 @@ def run_loop(
             members = _sound(members, means, step)
 
             best_so_far = False
-            if step % run.log_every == 0 or step == run.steps:
+            if logs_at(step, run):
                 if validate is not None and plan.held_out is not None:
                     score = float(validate(carry.state, plan.held_out))
                     earlier = [m.get("validation") for m in folders[0].read("metrics")]
@@ -166,17 +167,24 @@ def run_loop(
                     member.events.metrics(step, means[member.lane])
             due = time.monotonic() - saved_at > 60.0 * run.checkpoint_minutes
             # Looked at once: it may change while we save.
-            stopping = stop_asked() or not forecast.go_on(done, seconds, step, display)
+            stopping = stop_asked() or others_asked
+            stopping = stopping or not forecast.go_on(done, seconds, step, display)
             over = is_over(step, folders[0], run)
             if due or best_so_far or stopping or over or _evaluation_at(step, run):
+                whole = turns.gather(plan.algorithm, carry)
                 for member in members:
-                    own = one_of(carry, member.lane, len(plan.lanes))
+                    own = one_of(whole, member.lane, len(plan.lanes))
                     member.folder.save_checkpoint(step, own)
                 saved_at = time.monotonic()
             if stopping:
                 raise KeyboardInterrupt(_how_to_go_on(members))
             _evaluate_if_due(plan, members, carry, step, display, stop_asked)
     return carry
+
+
+def logs_at(step: int, run: RunConfig) -> bool:
+    """Whether a line of metrics falls on this step."""
+    return step % run.log_every == 0 or step == run.steps
 
 
 def is_over(step: int, folder: RunFolder, run: RunConfig) -> bool:

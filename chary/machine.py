@@ -16,7 +16,7 @@ def layout() -> dict[str, Any]:
     import jax
 
     devices = jax.devices()
-    return {
+    facts: dict[str, Any] = {
         "platform": platform.platform(),
         "cpu": cpu_name(),
         "threads": cores(),
@@ -24,6 +24,7 @@ def layout() -> dict[str, Any]:
         "devices": len(devices),
         "device": devices[0].device_kind,
     }
+    return facts | ({"processes": jax.process_count()} if jax.process_count() > 1 else {})
 
 
 def cores() -> int:
@@ -65,7 +66,7 @@ def available_memory() -> float:
     """Bytes that a program may still take: of the accelerator, or of this machine and container."""
     import jax
 
-    stats = jax.devices()[0].memory_stats()
+    stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return float(stats["bytes_limit"] - stats["bytes_in_use"])
     found = [float("inf")]
@@ -89,7 +90,7 @@ def memory_in_use() -> float:
     the system does not say."""
     import jax
 
-    stats = jax.devices()[0].memory_stats()
+    stats = jax.local_devices()[0].memory_stats()
     if stats and "peak_bytes_in_use" in stats:
         return float(stats["peak_bytes_in_use"])
     try:

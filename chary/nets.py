@@ -1,11 +1,13 @@
 """Dense layers and multi-layer perceptrons: modules that hold arrays and nothing else."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
+
+from chary.products import product
 
 glorot = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "truncated_normal")
 
@@ -23,30 +25,6 @@ def relu(x: Float[Array, "..."]) -> Float[Array, "..."]:
 def _relu_slope(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     result = relu(*primals)
     return result, jnp.where(result > 0.0, *tangents, 0.0)
-
-
-@jax.custom_vjp
-def product(
-    rows: Float[Array, "batch inputs"], weight: Float[Array, "inputs outputs"]
-) -> Float[Array, "batch outputs"]:
-    """`rows @ weight`, whose gradients first write out the matrices that they need transposed.
-
-    Eigen, which multiplies matrices on CPUs, reads a transposed one so slowly that a copy pays.
-    """
-    return rows @ weight
-
-
-def _product_forward(rows: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
-    return rows @ weight, (rows, weight)
-
-
-def _product_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    # A barrier each: two in one would make both wait for the later.
-    rows_across, weight_across = (jax.lax.optimization_barrier(matrix.T) for matrix in kept)
-    return slope @ weight_across, rows_across @ slope
-
-
-product.defvjp(_product_forward, _product_backward)
 
 
 class LayerNorm(eqx.Module):
@@ -86,9 +64,11 @@ class Dense(eqx.Module):
     def __call__(
         self,
         inputs: Float[Array, "*batch inputs"],
-        multiply: Callable[..., Float[Array, "..."]] = jnp.matmul,
+        *,
+        between: bool = False,
     ) -> Float[Array, "*batch outputs"]:
-        outputs = multiply(inputs, self.weight) + self.bias
+        """`between` says that this is a layer between hidden ones."""
+        outputs = product(inputs, self.weight, between=between) + self.bias
         return outputs if self.norm is None else self.norm(outputs)
 
 
@@ -118,6 +98,5 @@ class MLP(eqx.Module):
     def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         *hidden, last = self.layers
         for number, layer in enumerate(hidden):
-            wide = number > 0 and inputs.ndim == 2
-            inputs = relu(layer(inputs, product if wide else jnp.matmul))
+            inputs = relu(layer(inputs, between=number > 0))
         return last(inputs)

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from chary.errors import CharyError, unknown_name
+
+Matmul: TypeAlias = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class RunConfig:
     """Share of episodes held out, on which algorithms that can are scored at every log line."""
     patience: int = 0
     """End the run after this many log lines without a better validation score; 0 for never."""
+    matmul: Matmul = "float32"
+    """What the networks multiply while they learn: float32, or on accelerators that are faster with it
+    bfloat16, with sums, parameters and targets in float32 all the same."""
     tensorboard: bool = False
     """Also write TensorBoard event files into the run folder."""
 
@@ -63,6 +68,8 @@ class RunConfig:
             "at least 0",
         )
         require(0 <= self.validation < 1, "validation", self.validation, "at least 0 and below 1")
+        kinds = get_args(Matmul)
+        require(self.matmul in kinds, "matmul", self.matmul, " or ".join(kinds))
         require(self.patience >= 0, "patience", self.patience, "at least 0")
         if self.return_range is not None:
             require(0.0 < self.return_range < inf, "return-range", self.return_range, "above 0")

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chary import algos, chunk, data, group, loop, settings
+import jax
+
+from chary import algos, chunk, data, devices, group, loop, settings, turns
 from chary.agent import Agent
 from chary.compiled import keep_compiled
 from chary.data import sources
@@ -18,9 +20,11 @@ from chary.errors import CharyError, DivergedError, unknown_name
 from chary.feed import make_feed
 from chary.forecast import Forecast
 from chary.group import Spec, same_run
+from chary.products import multiplying_in
 from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
 from chary.tensorboard import require_tensorboard
+from chary.types import Algorithm
 
 
 def train(
@@ -119,7 +123,14 @@ def check(config: Any, run: RunConfig) -> None:
 
 
 def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
-    """Settings with what is measured on this machine; a run that is there already keeps its own."""
+    """Settings with what is for this machine to say; a run that is there already keeps its own."""
+    if hasattr(config, "devices"):
+        config = replace(config, devices=devices.counted(config.devices))
+    elif jax.process_count() > 1:
+        raise CharyError(
+            "several processes divide the members of an ensemble among them, as msg's; this algorithm "
+            "is for one."
+        )
     if getattr(config, "chunk", 0) is not None:
         return config
     assert run.run is not None
@@ -179,11 +190,13 @@ def resume_group(
     dataset: Dataset | None = None,
     steps: int | None = None,
     alone: bool = False,
+    spread: devices.Devices | None = None,
     yes: bool = False,
 ) -> dict[Path, Agent | None]:
     """Go on with a run and those that are trained with it, unless it is to go on alone from now on.
 
-    An agent for every folder, None where the run has diverged.
+    `spread` is on how many devices from now on, where that is to change. An agent for every folder,
+    None where the run has diverged.
     """
     keep_compiled()
     RunFolder.open(run)  # refuses what is no run before claiming it
@@ -194,6 +207,8 @@ def resume_group(
             group.leave(folders[0])
         algorithm = group.spec_of(folders[0])[0]
         specs = [group.spec_of(folder)[1] for folder in folders]
+        if spread is not None:
+            specs = [group.moved(spec, devices.counted(spread)) for spec in specs]
         goal = max(spec.run.steps for spec in specs)
         if steps is not None and steps < goal:
             raise CharyError(f"{run}: already meant to run {goal} steps; --steps must not be less.")
@@ -209,8 +224,12 @@ def resume_group(
         specs = [Spec(spec.config, replace(spec.run, steps=steps or goal)) for spec in specs]
         plan = make_plan(algorithm, specs, dataset)
         for folder, spec in zip(folders, specs, strict=True):
-            if folder.config["run"]["steps"] != spec.run.steps:
-                folder.write_config({**folder.config, "run": settings.to_json(spec.run)})
+            if folder.config["run"]["steps"] != spec.run.steps or spread is not None:
+                changed = {
+                    "settings": settings.to_json(spec.config),
+                    "run": settings.to_json(spec.run),
+                }
+                folder.write_config({**folder.config, **changed})
         carry = _go_on(plan, folders, yes=yes)
         return {
             folder.path: None if folder.diverged() else plan.agent(carry, lane)
@@ -221,8 +240,10 @@ def resume_group(
 def _go_on(plan: loop.Plan, folders: Sequence[RunFolder], *, yes: bool) -> chunk.Carry:
     """Train to the end from the newest step of which all have a sound checkpoint, or from the start."""
     step, carries = group.restore(folders, plan.initial_carries())
+    configs = [folder.config for folder in folders]
+    carry = turns.begin(plan.algorithm, configs, chunk.together(carries), step)
     forecast = Forecast(plan.title, plan.run.steps, plan.flops, ask=not yes)
-    return loop.run_loop(plan, folders, chunk.together(carries), step, forecast)
+    return loop.run_loop(plan, folders, carry, step, forecast)
 
 
 def open_run(run: str | Path, *, which: str = "last") -> Agent:
@@ -230,6 +251,8 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     keep_compiled()
     folder = RunFolder.open(Path(run))
     algorithm, (config, run_config) = group.spec_of(folder)
+    if hasattr(config, "devices"):
+        config = replace(config, devices=1)  # checkpoints are whole, wherever they come from
     if which not in ("last", "best"):
         raise CharyError(f"which is '{which}', but must be 'last' or 'best'.")
     best = folder.best() if which == "best" else None
@@ -256,9 +279,14 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
 def make_plan(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> loop.Plan:
     """Put together what the loop needs for runs that differ only in seeds and continuous settings."""
     config, run = specs[0]
-    make, sizes = algos.entry(algorithm).make, (dataset.observation_size, dataset.action_size)
+    sizes = dataset.observation_size, dataset.action_size
+
+    def make(config: Any) -> Algorithm[Any]:
+        made = algos.entry(algorithm).make(config, *sizes)
+        return replace(made, update=multiplying_in(run.matmul, made.update))
+
     # Equal settings are one value, so that what is compiled for one run serves the next.
-    made = {c: make(c, *sizes) for c in dict.fromkeys(spec.config for spec in specs)}
+    made = {c: make(c) for c in dict.fromkeys(spec.config for spec in specs)}
     first = made[config]
     if run.validation and first.validate is None:
         raise CharyError(

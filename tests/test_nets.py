@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import chary
+from chary.data.dataset import Dataset
 from chary.nets import MLP
+from chary.products import multiplying_in, product
+from chary.runs import RunFolder
 
 
 def test_weights_start_glorot_scaled_and_truncated_and_biases_at_zero() -> None:
@@ -63,3 +68,49 @@ def test_gradients_of_every_order_are_those_of_plain_products_and_relu() -> None
     )
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(plain), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def rounded(numbers: np.ndarray) -> np.ndarray:
+    """To the nearest number with bfloat16's eight bits, ties to even."""
+    bits = numbers.astype(np.float32).view(np.uint32).astype(np.uint64)
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return bits.astype(np.uint32).view(np.float32)
+
+
+def test_in_bfloat16_all_factors_are_rounded_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    inputs, weight, slope = (
+        rng.standard_normal(s).astype(np.float32) for s in [(2, 40, 30), (30, 20), (2, 40, 20)]
+    )
+
+    def work(inputs: jax.Array, weight: jax.Array) -> jax.Array:
+        return product(inputs, weight)
+
+    found, backward = jax.vjp(jax.jit(multiplying_in("bfloat16", work)), inputs, weight)
+    assert found.dtype == jnp.float32
+    np.testing.assert_allclose(found, rounded(inputs) @ rounded(weight), atol=1e-4)
+    assert np.abs(found - inputs @ weight).max() > 1e-3
+    to_inputs, to_weight = backward(slope)
+    np.testing.assert_allclose(to_inputs, rounded(slope) @ rounded(weight).T, atol=1e-4)
+    rows = rounded(inputs).reshape(-1, 30), rounded(slope).reshape(-1, 20)
+    np.testing.assert_allclose(to_weight, rows[0].T @ rows[1], atol=1e-4)
+    # The setting ends with the work.
+    plain = product(jnp.asarray(inputs), jnp.asarray(weight))
+    np.testing.assert_allclose(plain, inputs @ weight, atol=1e-5)
+
+
+def test_training_in_bfloat16_stays_close_and_keeps_float32(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    agents = [
+        chary.train(
+            "bc", dataset, run=tmp_path / kind, matmul=kind, steps=40, hidden=(32,), log_every=40
+        )
+        for kind in ("float32", "bfloat16")
+    ]
+    exact, coarse = (jax.tree.leaves(agent.state) for agent in agents)
+    assert all(a.dtype == b.dtype for a, b in zip(exact, coarse, strict=True))
+    assert any((np.asarray(a) != np.asarray(b)).any() for a, b in zip(exact, coarse, strict=True))
+    first, second = (RunFolder.open(a.folder).read("metrics")[-1] for a in agents)
+    assert first == pytest.approx(second, rel=0.02, abs=0.01)
+    assert RunFolder.open(agents[1].folder).config["run"]["matmul"] == "bfloat16"

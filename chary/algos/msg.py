@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from chary import losses
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise, draw_noise
+from chary.devices import divided, shards_of
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
 from chary.losses import critic_metrics, td_loss, temperature_loss
@@ -81,8 +82,11 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             "different rows side by side, so there is no next value to share. Use --targets independent "
             "or double-q, or --ensemble deep."
         )
+    shards = shards_of(config.members, config.devices, divisible=ensemble.in_windows)
+    if targets.shared:
+        targets = targets._replace(backup=shards.across(targets.backup))
     regularise = config.alpha != 0.0
-    chunk = (config.chunk or config.members) if ensemble.in_windows else config.members
+    chunk = (config.chunk or shards.members) if ensemble.in_windows else config.members
     one_pass = regularise and config.regulariser_samples == "shared" and not ensemble.shares_weights
     separate = one_pass or chunk < config.members
 
@@ -116,8 +120,8 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             )
             return window.put(values, noise.in_order(heads))
 
-        nothing = jnp.zeros((config.members, targets.heads, len(batch.rewards)))
-        next_heads = through_windows(work, nothing, members=config.members, size=chunk)
+        nothing = jnp.zeros((shards.members, targets.heads, len(batch.rewards)))
+        next_heads = through_windows(work, nothing, members=shards.members, size=chunk)
         next_values = targets.backup(next_heads, state.hyper.target_beta)
         return losses.td_targets(batch, state.hyper.discount, next_values)
 
@@ -156,15 +160,16 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         Where H is taken at the policy's own sample, one backward pass serves two purposes: the gradient
         of the loss in that action is alpha / M times Q_i's, which is what the policy climbs by.
         """
-        hyper, members, size = state.hyper, config.members, len(batch.rewards)
-        law, wanted = state.policy.params(batch.observations), td_targets(state, batch, noise)
+        hyper, members, size = state.hyper, shards.members, len(batch.rewards)
+        here = noise.of(shards.here())
+        law, wanted = state.policy.params(batch.observations), td_targets(state, batch, here)
         actions = law.sample(noise.policy_actions)
         count = (state.critic_optimiser.count + 1).astype(jnp.float32)
         gradient_of = jax.grad(critic_loss, (0, 1) if one_pass else 0, has_aux=True)
 
         def work(window: Window, carry: Any) -> Any:
             moving, seen, slopes = carry
-            critics, mine = window.of(moving.online), noise.of(window)
+            critics, mine = window.of(moving.online), here.of(window)
             each = jnp.broadcast_to(actions, (window.size, *actions.shape))
             compared = each if one_pass else law.sample(mine.member_actions)
             gradient, heads = gradient_of(
@@ -189,6 +194,8 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         moving, (heads, policy_heads), slopes = through_windows(
             work, begin, members=members, size=chunk
         )
+        # What the policy and the log need of all members.
+        slopes, heads, policy_heads, wanted = shards.gathered((slopes, heads, policy_heads, wanted))
         gap = smallest(policy_heads, axis=1) - smallest(heads, axis=1)
         td = td_loss(heads, wanted, noise.weights)
         metrics = {"critic/regulariser": gap.mean(), **critic_metrics(td, heads, wanted)}
@@ -286,4 +293,6 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     ) -> Float[Array, "member batch"]:
         return ensemble.values(state.critics.online, observations, actions)
 
-    return Algorithm(init, update, act, values, beta=lambda state: state.hyper.beta)
+    algorithm = Algorithm(init, update, act, values, beta=lambda state: state.hyper.beta)
+    # Members have the networks, their averages and Adam's two moments, but not its count.
+    return divided(algorithm, shards.devices, lambda s: (s.critics, *s.critic_optimiser[1:]))

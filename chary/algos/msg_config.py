@@ -5,6 +5,7 @@ from math import inf, isfinite
 from typing import Any, Literal, get_args
 
 from chary.algos.critics import LONG_RUN
+from chary.devices import Devices
 from chary.ensembles import EnsembleShape, check_name
 from chary.errors import CharyError, unknown_name
 from chary.settings import require, require_backup, require_layers, require_rate
@@ -54,6 +55,9 @@ class MSGConfig:
     chunk: int | None = None
     """Members that are updated at a time, a divisor of their number: matters for speed only. By default
     as many as are fastest on this machine, for kinds whose members are separate networks."""
+    devices: Devices = 1
+    """Devices among which members that are separate networks (deep, prior) are divided: a divisor of
+    their number, or all that there are."""
     discount: float = 0.99
     """Discount factor gamma."""
     critic_learning_rate: float = 3e-4
@@ -94,12 +98,20 @@ class MSGConfig:
         require(
             self.alpha == 0.0 or self.alpha >= 1e-12, "alpha", self.alpha, "0, or at least 1e-12"
         )
+        devices = 1 if self.devices == "all" else self.devices  # which are counted later
+        require(
+            devices >= 1 and self.members % devices == 0,
+            "devices",
+            devices,
+            f"all, or a divisor of the number of members ({self.members})",
+        )
         if self.chunk is not None:
+            each = self.members // devices
             require(
-                self.chunk >= 1 and self.members % self.chunk == 0,
+                self.chunk >= 1 and each % self.chunk == 0,
                 "chunk",
                 self.chunk,
-                f"a divisor of the number of members ({self.members})",
+                f"a divisor of the number of members{' on a device' * (devices > 1)} ({each})",
             )
         require_layers(self.hidden, self.batch_size)
         require_backup(self.discount, self.tau)

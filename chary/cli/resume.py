@@ -8,6 +8,9 @@ import tyro
 from chary import population
 from chary.cli.output import Flag
 from chary.cli.runs import show_runs
+from chary.devices import Devices
+from chary.follower import follow
+from chary.processes import joined
 
 
 def main(arguments: list[str]) -> int:
@@ -16,6 +19,10 @@ def main(arguments: list[str]) -> int:
         /,
         steps: int | None = None,
         alone: Flag = False,
+        devices: Devices | None = None,
+        coordinator: str | None = None,
+        processes: int | None = None,
+        process: int | None = None,
         yes: Flag = False,
         json: Flag = False,
     ) -> None:
@@ -27,11 +34,20 @@ def main(arguments: list[str]) -> int:
             run: The run folder, or one that holds the folders of a population.
             steps: Lengthen the run to this many steps.
             alone: From now on train it without those beside it, to the same numbers but for rounding.
+            devices: From now on train it on so many devices, to the same numbers but for rounding.
+            coordinator: In several processes, each started with this command: HOST:PORT of process 0.
+            processes: How many processes there are.
+            process: Which of them this is, from 0, which alone needs the run folder.
             yes: Do not ask before training for days.
             json: Print the result as one JSON object.
         """
-        agents = population.go_on(population.runs_in(run), steps=steps, alone=alone, yes=yes)
-        show_runs([*agents], as_json=json)
+        with joined(coordinator, processes, process) as leads:
+            if not leads:
+                return follow()
+            agents = population.go_on(
+                population.runs_in(run), steps=steps, alone=alone, spread=devices, yes=yes
+            )
+        return show_runs([*agents], as_json=json)
 
     tyro.cli(resume, args=arguments, prog="chary resume")
     return 0

@@ -6,7 +6,23 @@ from chary import algos
 from chary.cli.options import option, parse
 from chary.cli.output import Flag
 from chary.cli.runs import show_runs
+from chary.follower import follow
+from chary.processes import joined
 from chary.training import start
+
+PROCESS_OPTIONS = [
+    option(
+        "coordinator",
+        str | None,
+        None,
+        "Train in several processes, on one host or many, each started with this same command: "
+        "HOST:PORT at which process 0 is to be found.",
+    ),
+    option("processes", int | None, None, "How many processes there are, with --coordinator."),
+    option(
+        "process", int | None, None, "Which of them this is, from 0, which alone writes the run."
+    ),
+]
 
 
 def main(arguments: list[str]) -> int:
@@ -32,19 +48,24 @@ def main(arguments: list[str]) -> int:
                 (),
                 "Train a run of every combination, side by side: alpha=0,0.1,0.5 beta=-4,-8.",
             ),
+            *PROCESS_OPTIONS,
             option("yes", Flag, False, "Do not ask before training for days."),
         ],
     )
     config, run, own = parsed.config, parsed.run, parsed.own
     common: dict[str, Any] = {"dataset": run.dataset, "preset": parsed.preset, "yes": own.yes}
-    if own.seeds or own.population:
-        from chary import population
+    with joined(own.coordinator, own.processes, own.process) as leads:
+        if not leads:
+            follow()
+            return 0
+        if own.seeds or own.population:
+            from chary import population
 
-        varied = population.parse(own.population)
-        folders = [
-            *population.start(algorithm, config, run, seeds=own.seeds, varied=varied, **common)
-        ]
-    else:
-        folders = [start(algorithm, config, run, **common).folder]
+            varied = population.parse(own.population)
+            folders = [
+                *population.start(algorithm, config, run, seeds=own.seeds, varied=varied, **common)
+            ]
+        else:
+            folders = [start(algorithm, config, run, **common).folder]
     show_runs(folders, as_json=parsed.json)
     return 0

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, join
 from chary.nets import LayerNorm, glorot, relu
+from chary.products import product
 
 GAUSSIAN_STD = 0.5
 """Spread around 1 of Gaussian modulations, as in Wen et al."""
@@ -28,7 +29,7 @@ class ModulatedDense(eqx.Module):
         self, inputs: Float[Array, "#member #head batch inputs"]
     ) -> Float[Array, "member head batch outputs"]:
         modulated = inputs * self.r[:, :, None]
-        outputs = (modulated @ self.weight) * self.s[:, :, None] + self.bias[:, :, None]
+        outputs = product(modulated, self.weight) * self.s[:, :, None] + self.bias[:, :, None]
         return outputs if self.norm is None else self.norm(outputs)
 
 

@@ -1,0 +1,91 @@
+"""Products of rows with weights: fast on CPUs, and in bfloat16 where that is asked for."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from chary.settings import Matmul
+
+Work = TypeVar("Work", bound=Callable[..., Any])
+
+_matmul: ContextVar[Matmul] = ContextVar("matmul", default="float32")
+"""Set only while a program is traced."""
+
+
+def multiplying_in(matmul: Matmul, work: Work) -> Work:
+    """The same work, with the factors of all layers' products, in both directions, of this kind."""
+
+    @wraps(work)
+    def traced(*arguments: Any) -> Any:
+        token = _matmul.set(matmul)
+        try:
+            return work(*arguments)
+        finally:
+            _matmul.reset(token)
+
+    return work if matmul == "float32" else traced  # pyright: ignore[reportReturnType]
+
+
+def product(
+    inputs: Float[Array, "*batch inputs"],
+    weight: Float[Array, "inputs outputs"],
+    *,
+    between: bool = False,
+) -> Float[Array, "*batch outputs"]:
+    """`inputs @ weight`; `between` says that both sides are hidden layers."""
+    if _matmul.get() == "bfloat16":
+        return _rounded_product(inputs, weight)
+    if between and inputs.ndim == 2 and jax.default_backend() == "cpu":
+        return _copying_product(inputs, weight)
+    return inputs @ weight
+
+
+@jax.custom_vjp
+def _copying_product(rows: Any, weight: Any) -> Any:
+    """A product whose gradients first write out the matrices that they need transposed.
+
+    Eigen, which multiplies matrices on CPUs, reads a transposed one so slowly that a copy pays.
+    """
+    return rows @ weight
+
+
+def _copying_forward(rows: Any, weight: Any) -> tuple[Any, tuple[Any, Any]]:
+    return rows @ weight, (rows, weight)
+
+
+def _copying_backward(factors: tuple[Any, Any], slope: Any) -> tuple[Any, Any]:
+    # A barrier each: two in one would make both wait for the later.
+    rows_across, weight_across = (jax.lax.optimization_barrier(factor.T) for factor in factors)
+    return slope @ weight_across, rows_across @ slope
+
+
+_copying_product.defvjp(_copying_forward, _copying_backward)
+
+
+@jax.custom_vjp
+def _rounded_product(inputs: Any, weight: Any) -> Any:
+    """Factors in bfloat16, sums in float32; the gradient's products too, which JAX's own would not."""
+    return _rounded_forward(inputs, weight)[0]
+
+
+def _rounded_forward(inputs: Any, weight: Any) -> tuple[Any, tuple[Any, Any]]:
+    factors = inputs.astype(jnp.bfloat16), weight.astype(jnp.bfloat16)
+    return jnp.matmul(*factors, preferred_element_type=jnp.float32), factors
+
+
+def _rounded_backward(factors: tuple[Any, Any], slope: Any) -> tuple[Any, Any]:
+    inputs, weight = factors
+    slope = slope.astype(jnp.bfloat16)
+    rows = inputs.reshape(-1, inputs.shape[-1]), slope.reshape(-1, slope.shape[-1])
+    return (
+        jnp.matmul(slope, weight.T, preferred_element_type=jnp.float32),
+        jnp.matmul(rows[0].T, rows[1], preferred_element_type=jnp.float32),
+    )
+
+
+_rounded_product.defvjp(_rounded_forward, _rounded_backward)

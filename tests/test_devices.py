@@ -1,0 +1,150 @@
+"""Many devices: on one machine, in several processes, and what is said where it cannot be."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import chary
+from chary import chunk, group, processes
+from chary.algos.bc import BCConfig
+from chary.algos.msg import make_msg
+from chary.algos.msg_config import MSGConfig
+from chary.data import formats
+from chary.data.dataset import Dataset
+from chary.errors import CharyError
+from chary.group import Spec
+from chary.runs import RunFolder
+from chary.settings import RunConfig
+
+SMALL: dict[str, Any] = {"members": 4, "hidden": (8,), "batch_size": 16, "warmup_steps": 5}
+
+
+def test_on_two_devices() -> None:
+    tests = str(Path(__file__).with_name("on_two_devices.py"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", tests],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+
+
+class Crew:
+    """Two processes of the program, as a user starts them."""
+
+    def __init__(self, *words: object):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        crew = ["--coordinator", address, "--processes", 2]
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "chary", *map(str, [*words, *crew, "--process", process])],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for process in range(2)
+        ]
+
+    def ended(self) -> list[tuple[int, str, str]]:
+        """Exit code, output and messages of both."""
+        said = [process.communicate(timeout=200) for process in self.processes]
+        return [(p.returncode, *words) for p, words in zip(self.processes, said, strict=True)]
+
+
+def test_two_processes_are_one_run(dataset: Dataset, tmp_path: Path) -> None:
+    formats.write(dataset, tmp_path / "data.npz")
+    run = tmp_path / "runs" / "both"
+    crew = Crew(
+        "train", "msg", "--dataset", tmp_path / "data.npz", "--members", 4, "--hidden", 8,
+        "--batch-size", 16, "--warmup-steps", 5, "--log-every", 10, "--steps", 20, "--json",
+        "--run", run,
+    )  # fmt: skip
+    leader, follower = crew.ended()
+    assert (leader[0], follower[0]) == (0, 0), leader[2] + follower[2]
+    assert json.loads(leader[1])["rows"][0]["step"] == 20
+    assert follower[1] == ""
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["both"]
+    assert RunFolder.open(run).config["layout"]["processes"] == 2
+
+    alone = chary.train(
+        "msg", tmp_path / "data.npz", run=tmp_path / "alone",
+        steps=40, log_every=10, eval_every=20, **SMALL,
+    )  # fmt: skip
+    like = chunk.initial_carry(alone.algorithm, 16, 3, 2, seed=0)
+    _, then, _ = RunFolder.open(alone.folder).restore(like, step=20)
+    both = chary.open_run(run)
+    for a, b in zip(jax.tree.leaves(both.state), jax.tree.leaves(then.state), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+    # They go on together, and when one is asked to stop, all do.
+    crew = Crew("resume", run, "--steps", 10_000_000)
+    while len(RunFolder.open(run).read("metrics")) < 5:
+        assert crew.processes[0].poll() is None, crew.ended()
+        time.sleep(0.01)
+    crew.processes[1].send_signal(signal.SIGINT)
+    leader, follower = crew.ended()
+    assert (leader[0], follower[0]) == (130, 130), leader[2] + follower[2]
+    assert "go on with `chary resume" in leader[2] and "All processes have stopped" in follower[2]
+    assert RunFolder.open(run).checkpoint_steps()[-1] >= 50
+    lines = [RunFolder.open(path).read("metrics")[3] for path in (run, alone.folder)]
+    assert lines[0] == pytest.approx(lines[1], rel=1e-4, abs=1e-5)
+
+
+def test_when_one_process_ends_so_does_the_other(dataset: Dataset, tmp_path: Path) -> None:
+    formats.write(dataset, tmp_path / "data.npz")
+    crew = Crew("train", "bc", "--dataset", tmp_path / "data.npz", "--run", tmp_path / "run")
+    leader, follower = crew.ended()
+    assert (leader[0], follower[0]) == (2, 2), leader[2] + follower[2]
+    assert "several processes divide the members" in leader[2]
+    assert "process 0 has failed" in follower[2]
+    assert "Traceback" not in leader[2] + follower[2] and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"members": 4, "devices": 3}, r"--devices is 3, .* a divisor of .* members \(4\)"),
+        ({"members": 4, "devices": 0}, "--devices is 0"),
+        ({"members": 8, "devices": 4, "chunk": 4}, r"members on a device \(2\)"),
+        ({"members": 4, "devices": 2, "ensemble": "batch"}, "--devices 2: .* share weights"),
+        ({"members": 4096, "devices": 4096}, r"there (is|are) \d+ here .*device_count=4096"),
+    ],
+)
+def test_what_cannot_be_divided(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(CharyError, match=words):
+        make_msg(MSGConfig(**changes), 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("localhost:1", None, None), "need all of --coordinator"),
+        ((None, 2, 0), "need all of --coordinator"),
+        (("localhost", 2, 0), "must be a host and a port"),
+        (("localhost:1", 2, 2), "--process is 2, but must be from 0 to 1"),
+    ],
+)
+def test_what_processes_must_know(given: tuple[Any, Any, Any], words: str) -> None:
+    with pytest.raises(CharyError, match=words), processes.joined(*given):
+        pass
+
+
+def test_a_run_moves_to_other_devices(tmp_path: Path) -> None:
+    run = RunConfig(run=tmp_path)
+    spread = Spec(MSGConfig(members=8, devices=2, chunk=4), run)
+    assert group.moved(spread, 1).config == MSGConfig(members=8, chunk=4)
+    assert group.moved(spread, 4).config == MSGConfig(members=8, devices=4)  # windows do not fit
+    with pytest.raises(CharyError, match="--devices is for msg's ensembles"):
+        group.moved(Spec(BCConfig(), run), 2)
