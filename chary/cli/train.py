@@ -36,8 +36,8 @@ def main(arguments: list[str]) -> int:
     entry = algos.entry(algorithm)
     if any(o.startswith("--devices") for o in options) and not hasattr(entry.config, "devices"):
         raise CharyError(
-            f"--devices divides the members of an ensemble among devices, as msg can; {algorithm} trains "
-            "on one."
+            "--devices divides the members of an ensemble among devices, as msg can; "
+            f"{algorithm} trains on one."
         )
     parsed = parse(
         algorithm,
