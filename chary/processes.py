@@ -118,9 +118,9 @@ def joined(coordinator: str | None, processes: int | None, process: int | None) 
             "several processes need all of --coordinator HOST:PORT (where process 0 runs), --processes "
             "(how many) and --process (which of them this is, from 0)."
         )
-    _connect(coordinator, processes, process)
     try:
         with _output_as_messages():
+            _connect(coordinator, processes, process)
             if process > 0:
                 yield False
                 return
@@ -157,6 +157,8 @@ def _connect(coordinator: str, processes: int, process: int) -> None:
             f"--coordinator {coordinator}: the {processes} processes have not found each other "
             f"({_first_line(error)})."
         ) from error
+    # Gloo connects in the first meeting, for which it waits half a minute only: before anything slow.
+    meet()
 
 
 @contextmanager

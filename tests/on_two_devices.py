@@ -52,7 +52,6 @@ def close(one: Any, other: Any) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"targets": "independent"},
         {"targets": "double-q", "regulariser_samples": "own"},
         {"targets": "shared-lcb", "chunk": 1},
         {"ensemble": "prior", "alpha": 0.0},
@@ -72,7 +71,7 @@ def test_twenty_steps_are_those_of_one_device(changes: dict[str, Any]) -> None:
 def test_runs_are_stopped_resumed_to_the_same_bits_and_opened_on_one_device(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two of them side by side, for which the members are the second axis."""
+    """Two of them side by side, for which the members are the second axis; independent targets."""
     wanted: dict[str, Any] = {"seeds": [0, 1], "steps": 20, "log_every": 10, "eval_every": 0}
     whole = chary.train_population(
         "msg", dataset, run=tmp_path / "whole", devices="all", **wanted, **SMALL
@@ -89,7 +88,7 @@ def test_runs_are_stopped_resumed_to_the_same_bits_and_opened_on_one_device(
     assert logs(tmp_path / "cut") == logs(tmp_path / "whole")
     opened = chary.open_run(tmp_path / "cut" / "seed0")
     assert {len(leaf.devices()) for leaf in jax.tree.leaves(opened.state)} == {1}
-    close(opened.state, twenty_steps(1, targets="independent").state)
+    close(opened.state, twenty_steps(1).state)
 
 
 def test_more_devices_than_there_are(dataset: Dataset, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from chary import chunk, group, processes
 from chary.algos.bc import BCConfig
 from chary.algos.msg import make_msg
 from chary.algos.msg_config import MSGConfig
+from chary.cli import main
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
@@ -139,6 +140,11 @@ def test_what_cannot_be_divided(changes: dict[str, Any], words: str) -> None:
 def test_what_processes_must_know(given: tuple[Any, Any, Any], words: str) -> None:
     with pytest.raises(CharyError, match=words), processes.joined(*given):
         pass
+
+
+def test_algorithms_without_an_ensemble_to_divide(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "bc", "--dataset", "x", "--devices", "2"]) == 2
+    assert "bc trains on one" in capsys.readouterr().err
 
 
 def test_a_run_moves_to_other_devices(tmp_path: Path) -> None:

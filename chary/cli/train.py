@@ -6,6 +6,7 @@ from chary import algos
 from chary.cli.options import option, parse
 from chary.cli.output import Flag
 from chary.cli.runs import show_runs
+from chary.errors import CharyError
 from chary.follower import follow
 from chary.processes import joined
 from chary.training import start
@@ -32,12 +33,17 @@ def main(arguments: list[str]) -> int:
         print("`chary train ALGORITHM --help` lists every setting with its default.")
         return 0
     algorithm, *options = arguments
-    summary = algos.entry(algorithm).summary
+    entry = algos.entry(algorithm)
+    if any(o.startswith("--devices") for o in options) and not hasattr(entry.config, "devices"):
+        raise CharyError(
+            "--devices divides the members of an ensemble among devices, as msg can; "
+            f"{algorithm} trains on one."
+        )
     parsed = parse(
         algorithm,
         options,
         prog=f"chary train {algorithm}",
-        description=f"Train {algorithm} ({summary}) on a dataset.",
+        description=f"Train {algorithm} ({entry.summary}) on a dataset.",
         own=[
             option(
                 "seeds", tuple[int, ...], (), "Train a run of each of these seeds, side by side."
