@@ -34,8 +34,8 @@ def write_page(
     after: str = "",
 ) -> None:
     """A result as a page of Markdown: the command that made it, what to know, and the table."""
+    from chary.files import write_whole
     from chary.machine import command_line
-    from chary.runs import write_whole
 
     parts = [f"# {title}", f"    {command_line()}", *notes, markdown_table(rows, columns), after]
     try:
