@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,6 +79,18 @@ class Asset(NamedTuple):
     content: bytes
 
 
+def page_files() -> dict[str, Asset]:
+    """What the page is made of, by name; the page itself has none."""
+    here = files("chary.report") / "assets"
+    kinds = {"watch.css": "text/css", "page.css": "text/css"} | dict.fromkeys(
+        ("watch.js", "page.js", "plotly.js"), "text/javascript"
+    )
+    page = Asset("text/html", (here / "watch.html").read_bytes())
+    return {"": page} | {
+        name: Asset(kind, (here / name).read_bytes()) for name, kind in kinds.items()
+    }
+
+
 def make_app(follower: Follower, assets: Mapping[str, Asset], token: str) -> ASGIApp:
     """The page, its files and the news of the runs, all below the token."""
     looking = threading.Lock()  # requests come from several threads; the disk is looked at by one
@@ -92,7 +105,9 @@ def make_app(follower: Follower, assets: Mapping[str, Asset], token: str) -> ASG
         since = request.query_params.get("since", "0")
         with looking:
             changes = follower.changes(int(since) if since.isdecimal() else 0)
-        return Response(json.dumps(changes), media_type="application/json")
+        if changes is None:
+            return Response(status_code=204)
+        return Response(json.dumps(changes, allow_nan=False), media_type="application/json")
 
     routes = [Route("/news", news), Route("/{name:path}", asset)]
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=NAMES, www_redirect=False)

@@ -66,14 +66,22 @@ def test_the_page_its_files_and_its_news_are_there(page: Page) -> None:
 @pytest.mark.parametrize("name", ["", "news", "watch.js"])
 def test_without_the_token_nothing_is_told(page: Page, name: str) -> None:
     wrong = page.path[:-2] + ("A" if page.path[-2] != "A" else "B") + "/"
-    for path in ("/", "//", wrong, page.path[:-2] + "/", "/%00/", "/\u00e9/".encode().decode("latin1")):
+    for path in (
+        "/",
+        "//",
+        wrong,
+        page.path[:-2] + "/",
+        "/%00/",
+        "/\u00e9/".encode().decode("latin1"),
+    ):
         answer = page.ask(path + name)
         assert answer.status == 403, path
         assert page.path.strip("/").encode() not in answer.body
 
 
 @pytest.mark.parametrize(
-    "host", ["example.com", "127.0.0.1.example.com", "example.com:{port}", "0.0.0.0:{port}", "[::1]"]
+    "host",
+    ["example.com", "127.0.0.1.example.com", "example.com:{port}", "0.0.0.0:{port}", "[::1]"],
 )
 def test_other_hosts_are_refused(page: Page, host: str) -> None:
     answer = page.ask(page.path + "news", host=host.format(port=page.port))
