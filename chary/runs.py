@@ -121,12 +121,13 @@ class RunFolder:
         """Keep what a reader of the run will want to know of its data."""
         write_whole(self.path / "data.json", json.dumps(jsonable(summary)) + "\n")
 
-    def data(self) -> Record | None:
-        """What is known of the run's data; None in folders from before it was kept."""
-        try:
-            record = json.loads((self.path / "data.json").read_text())
-        except FileNotFoundError:
-            return None
+    @property
+    def has_data(self) -> bool:
+        return (self.path / "data.json").is_file()
+
+    def data(self) -> Record:
+        """What is known of the run's data; nothing in folders from before it was kept."""
+        record = json.loads((self.path / "data.json").read_text()) if self.has_data else {}
         if not isinstance(record, dict):
             raise ValueError("no summary of data")
         return record

@@ -103,6 +103,7 @@ def start(
                 f"{group.there(folder)}. Go on with `chary resume {folder.path}`, or choose another "
                 "folder."
             )
+        group.keep_summary([folder], dataset)
         return plan.agent(_go_on(plan, [folder], yes=yes), 0)
 
 
@@ -211,6 +212,7 @@ def resume_group(
         for folder, spec in zip(folders, specs, strict=True):
             if folder.config["run"]["steps"] != spec.run.steps:
                 folder.write_config({**folder.config, "run": settings.to_json(spec.run)})
+        group.keep_summary(folders, dataset)
         carry = _go_on(plan, folders, yes=yes)
         return {
             folder.path: None if folder.diverged() else plan.agent(carry, lane)

@@ -221,7 +221,7 @@ def _is_number(value: Any) -> bool:
 
 def _data(folder: RunFolder, warnings: list[str]) -> Record:
     try:
-        return folder.data() or {}
+        return folder.data()
     except (OSError, ValueError):
         warnings.append("data.json: torn or not of a run; passed over.")
         return {}

@@ -10,8 +10,8 @@ from chary.progress import duration
 from chary.report.study_figure import LABELS, draw_study
 from chary.report.tables import write_page
 from chary.settings import to_json
+from chary.statistics import LEVEL
 from chary.study.results import gather, training_seconds
-from chary.study.statistics import LEVEL
 
 if TYPE_CHECKING:
     from chary.study.plan import Plan

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chary.errors import CharyError
-from chary.study.statistics import LEVEL, bootstrap
+from chary.statistics import LEVEL, bootstrap_each
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +96,7 @@ def _curves(axis: "Axes", study: dict[str, Any]) -> None:
             for evaluation in run["evaluations"]:
                 scores.setdefault(evaluation["step"], []).append(evaluation[study["measure"]])
         steps = sorted(scores)
-        estimates = [bootstrap(scores[step]) for step in steps]
+        estimates = bootstrap_each([scores[step] for step in steps])
         # Where there is no interval, NaN draws nothing.
         mean, low, high = np.array(estimates, np.float64).reshape(-1, 3).T
         axis.plot(steps, mean, "o-", color=colour, markersize=3, label=row["cell"])

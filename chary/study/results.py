@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from chary.report.health import ACTIONS, spread
 from chary.runs import RunFolder, seconds_in
+from chary.statistics import bootstrap
 from chary.study.plan import Job, Plan
-from chary.study.statistics import bootstrap
-
-ACTIONS = ("data", "policy", "random")
-"""Whose actions the members are compared on, at the same dataset states."""
 
 
 def gather(plan: Plan) -> list[dict[str, Any]]:
@@ -80,7 +78,7 @@ def _spread(folder: RunFolder) -> dict[str, float | None]:
         if "values_data" not in arrays:  # an algorithm without critics
             return dict.fromkeys(ACTIONS)
         values = {kind: arrays[f"values_{kind}"] for kind in ACTIONS}
-    return {kind: float(v.std(axis=0, dtype=np.float64).mean()) for kind, v in values.items()}
+    return {kind: spread(v) for kind, v in values.items()}
 
 
 def _mean(numbers: list[float | None]) -> float | None:

@@ -1,6 +1,6 @@
 import pytest
 
-from chary.study.statistics import bootstrap
+from chary.statistics import bootstrap
 
 
 @pytest.mark.parametrize(
