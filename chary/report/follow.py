@@ -1,7 +1,7 @@
 """Runs while they train: what has changed in their folders since one last looked.
 
-A folder is read again only when one of its files has changed, whatever happened to it: lines appended, logs
-cut back by a resumed run, files gone or torn.
+A folder is read again only when one of its files has changed, whatever happened to it: lines appended,
+logs cut back by a resumed run, files gone or torn.
 """
 
 import os
@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chary.errors import CharyError
-from chary.files import jsonable
-from chary.report.story import RunStory, read_run, thin
-from chary.runs import NAMES, find_runs, headline
+from chary.report.health import Health, examine
+from chary.report.page_data import curve_points, overview, run_data
+from chary.report.story import RunStory, read_run
+from chary.runs import NAMES, Record, find_runs
 
 SHARE = 0.1
 """Of one processor, at most, goes into looking, however many runs there are."""
@@ -23,15 +24,15 @@ OFTEN = 0.5
 """Seconds between two looks at the disk, at least: several pages may be open."""
 RECENT = 20
 """Log lines by which the time left is judged."""
-POINTS = 400
-"""Of a curve that are drawn, at most, evenly spread."""
 PATIENCE = 60.0
 """Seconds without a word for which a run is taken to be at work, at least: it may be compiling."""
-
 WATCHED = sorted(NAMES - {"checkpoints", "tensorboard"})
 """What is read of a run."""
+EXAMINED = {"config.json", "data.json", "diagnostics"}
+"""What its ensemble's health is read from."""
 
-Signature = tuple[tuple[int, int, int] | None, ...]
+Signature = dict[str, tuple[int, int, int] | None]
+"""Time, size and number of each file that is watched; None where there is none."""
 
 
 class Progress(NamedTuple):
@@ -39,43 +40,33 @@ class Progress(NamedTuple):
 
     state: str
     """training, silent (killed, stopped, or busy for unusually long), done or diverged."""
-    step: int
-    steps: int
-    seconds_left: float | None
+    left: float | None
+    """Seconds, while it trains."""
     written: float
     """When its folder last changed, by the clock."""
 
 
+class Known(NamedTuple):
+    """A run as it was read."""
+
+    story: RunStory
+    health: Health | None
+    damaged: list[str]
+    """What was noticed while its health was read."""
+
+
 @dataclass
-class _Followed:
+class Followed:
     """A folder as it was when last looked at."""
 
     signature: Signature
-    story: RunStory | None
-    """None where what looked like a run could not be read."""
+    known: Known | None
+    """None where what looked like a run cannot be read."""
     problem: str
     progress: Progress | None
     version: int
-
-    def news(self) -> dict[str, Any]:
-        """What the page shows of the run."""
-        story = self.story
-        assert story is not None and self.progress is not None
-        points = thin(len(story.metrics["step"]), POINTS)
-        return jsonable(
-            {
-                "progress": self.progress._asdict(),
-                "speed": story.speed,
-                "last": story.last and headline(story.last),
-                "best": story.best and headline(story.best),
-                "evaluations": {
-                    "step": [record["step"] for record in story.evaluations],
-                    "score": [headline(record) for record in story.evaluations],
-                },
-                "metrics": {name: column[points] for name, column in story.metrics.items()},
-                "warnings": story.warnings,
-            }
-        )
+    part: Record | None = None
+    """Its part of the page, made when it is asked for."""
 
 
 class Follower:
@@ -84,13 +75,14 @@ class Follower:
     def __init__(self, root: Path, *, clock: Callable[[], float] = time.time):
         self._root = root
         self._clock = clock
-        self._runs: dict[str, _Followed] = {}
+        self._folders: dict[str, Followed] = {}
         self._version = 0
+        self._points = 0
         self._next_look = 0.0
 
-    def changes(self, since: int) -> dict[str, Any] | None:
-        """The version there is now, the names of all runs, and those that changed after another version;
-        None where nothing did."""
+    def changes(self, since: int) -> Record | None:
+        """What a page needs that knows another version: the runs that have changed, and what is to be said
+        of all. None where nothing is new."""
         if time.monotonic() >= self._next_look:
             began = time.monotonic()
             self._look()
@@ -99,47 +91,59 @@ class Follower:
         if since == self._version:
             return None
         since = since if since < self._version else 0  # greater ones are of another server
-        runs = {name: run for name, run in self._runs.items() if run.story is not None}
+        runs = {name: run for name, run in self._folders.items() if run.known}
+        stories = [run.known.story for run in runs.values() if run.known]
+        problems = [run.problem for run in self._folders.values() if run.problem]
+        parts = {name: self._part(run) for name, run in runs.items()}
         return {
-            "version": self._version,
-            "runs": list(runs),
-            "changed": {name: run.news() for name, run in runs.items() if run.version > since},
-            "problems": [run.problem for run in self._runs.values() if run.problem],
+            **overview(stories, list(parts.values()), self._points, problems),
+            "news": self._version,
+            "names": list(runs),
+            "changed": [parts[name] for name, run in runs.items() if run.version > since],
         }
 
     def _look(self) -> None:
         """Bring what is known up to date."""
-        version, known = self._version + 1, self._runs
-        self._runs = {}
+        version, before = self._version + 1, self._folders
+        self._folders = {}
         for path in find_runs(self._root):
             name = path.relative_to(self._root).as_posix() if path != self._root else path.name
-            self._runs[name] = self._looked_at(path, name, known.get(name), version)
-        changed = any(run.version == version for run in self._runs.values())
-        if changed or self._runs.keys() != known.keys() or version == 1:
+            self._folders[name] = self._looked_at(path, name, before.get(name), version)
+        points = curve_points([run.known.story for run in self._folders.values() if run.known])
+        if points != self._points:  # there are more runs or fewer: all curves are thinned anew
+            self._points = points
+            for run in self._folders.values():
+                run.part, run.version = None, version
+        changed = any(run.version == version for run in self._folders.values())
+        if changed or self._folders.keys() != before.keys() or version == 1:
             self._version = version
 
-    def _looked_at(
-        self, path: Path, name: str, before: _Followed | None, version: int
-    ) -> _Followed:
-        """A folder as it is now; the same as before where nothing has changed."""
+    def _looked_at(self, path: Path, name: str, before: Followed | None, version: int) -> Followed:
+        """A folder as it is now; the same object as before where nothing has changed."""
         signature = sign(path)
-        same = before is not None and before.signature == signature
-        if same:
-            story, problem = before.story, before.problem
+        if before is not None and before.signature == signature:
+            known, problem = before.known, before.problem
         else:
             try:
-                story, problem = read_run(path, name=name), ""
+                known, problem = _read(path, name, before, signature), ""
             except CharyError as error:
-                story, problem = None, f"{str(error).rstrip('.')}; passed over."
-        written = max((found[0] for found in signature if found), default=0) / 1e9
-        progress = story and judge(story, written, self._clock())
-        if same and before.progress == progress:
+                known, problem = None, f"{str(error).rstrip('.')}; passed over."
+        written = max(found[0] for found in signature.values() if found) / 1e9
+        progress = judge(known.story, written, self._clock()) if known else None
+        if before is not None and known is before.known and progress == before.progress:
             return before
-        return _Followed(signature, story, problem, progress, version)
+        return Followed(signature, known, problem, progress, version)
+
+    def _part(self, run: Followed) -> Record:
+        assert run.known is not None and run.progress is not None
+        if run.part is None:
+            data = run_data(run.known.story, run.known.health, self._points)
+            run.part = {**data, "progress": run.progress._asdict()}
+        return run.part
 
 
 def sign(path: Path) -> Signature:
-    """Time, size and number of every file of a run: another one, if any has changed."""
+    """What is another one as soon as any file of a run has changed."""
 
     def of(name: str) -> tuple[int, int, int] | None:
         try:
@@ -148,22 +152,31 @@ def sign(path: Path) -> Signature:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
 
-    return tuple(of(name) for name in WATCHED)
+    return {name: of(name) for name in WATCHED}
+
+
+def _read(path: Path, name: str, before: Followed | None, signature: Signature) -> Known:
+    """A run, read anew; its ensemble's health only where that may have changed, as it has many files."""
+    story = read_run(path, name=name)
+    if before and before.known and all(before.signature[n] == signature[n] for n in EXAMINED):
+        for message in before.known.damaged:
+            story.warn(message)
+        return before.known._replace(story=story)
+    of_logs = list(story.warnings)
+    health = examine(story)
+    return Known(story, health, [each for each in story.warnings if each not in of_logs])
 
 
 def judge(story: RunStory, written: float, now: float) -> Progress:
     """Where a run stands, from its logs and the time of its last sign of life."""
-    lines = [
-        (line["step"] - before["step"], (line["step"] - before["step"]) / line["steps_per_s"])
-        for before, line in pairwise([{"step": 0}, *story.timing])
-    ][-RECENT:]
-    steps, seconds = (sum(column) for column in zip(*lines, strict=True)) if lines else (0, 0.0)
-    left = (story.goal - story.step) * seconds / steps if steps else None
-    longest = max((line_seconds for _, line_seconds in lines), default=0.0)
+    lines = list(pairwise([{"step": 0}, *story.timing]))[-RECENT:]
+    steps = [line["step"] - before["step"] for before, line in lines]
+    seconds = [n / line["steps_per_s"] for n, (_, line) in zip(steps, lines, strict=True)]
     if story.diverged:
-        state = "diverged"
-    elif story.step >= story.goal:
-        state = "done"
-    else:
-        state = "training" if now - written <= max(PATIENCE, 3.0 * longest) else "silent"
-    return Progress(state, story.step, story.goal, left if state == "training" else None, written)
+        return Progress("diverged", None, written)
+    if story.step >= story.goal:
+        return Progress("done", None, written)
+    if now - written > max(PATIENCE, 3.0 * max(seconds, default=0.0)):
+        return Progress("silent", None, written)
+    left = (story.goal - story.step) * sum(seconds) / sum(steps) if sum(steps) else None
+    return Progress("training", left, written)

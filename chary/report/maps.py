@@ -34,7 +34,7 @@ def maze_maps(stories: Sequence[RunStory]) -> tuple[list[dict[str, Any]], str]:
 
 
 def _has_maps(story: RunStory) -> bool:
-    return any("map_mean" in arrays for _, arrays in story.snapshots(("map_mean",), most=1))
+    return any("map_mean" in arrays for _, arrays in story.snapshots(("map_mean",), most=3))
 
 
 def _maps(story: RunStory, most: int) -> dict[str, Any] | None:

@@ -26,22 +26,35 @@ MOST_EPISODES = 100
 
 def page_data(stories: Sequence[RunStory], problems: Sequence[str] = ()) -> Record:
     """The page of these runs."""
-    groups = compare.group_runs(stories)
-    place = {run.name: index for index, group in enumerate(groups) for run in group.runs}
-    curves = sum(len(story.metrics) for story in stories)
-    points = max(FEWEST_POINTS, min(MOST_POINTS, POINTS // max(1, curves)))
-    runs = [_run(story, place[story.name], points) for story in stories]
+    points = curve_points(stories)
+    runs = [run_data(story, health.examine(story), points) for story in stories]
     found, left_out = maps.maze_maps(stories)
+    # After all else: files that cannot be used are noticed on the way.
+    data = overview(stories, runs, points, problems)
+    data["thinned"]["maps"] = left_out
+    place = {name: i for i, group in enumerate(data["groups"]) for name in group["names"]}
+    runs = [{**run, "group": place[run["name"]]} for run in runs]
+    across = compare.across_tasks(compare.group_runs(stories))
+    more = {"statistics": across, "mazes": found, "datasets": _datasets(stories)}
+    return {**data, "runs": runs, **_plain(more)}
+
+
+def curve_points(stories: Sequence[RunStory]) -> int:
+    """Points of each logged curve: fewer of each where there are many."""
+    curves = sum(len(story.metrics) for story in stories)
+    return max(FEWEST_POINTS, min(MOST_POINTS, POINTS // max(1, curves)))
+
+
+def overview(
+    stories: Sequence[RunStory], runs: Sequence[Record], points: int, problems: Sequence[str]
+) -> Record:
+    """What is to be said of all runs together, from them and their own parts of the page."""
+    groups = compare.group_runs(stories)
     data = {
         "version": __version__,
         "level": LEVEL,
-        "runs": runs,
         "groups": [_group(group, runs) for group in groups],
         "learning": [_learning(group) for group in groups],
-        "statistics": compare.across_tasks(groups),
-        "mazes": found,
-        "datasets": _datasets(stories),
-        # Read last: what cannot be used is noticed on the way.
         "warnings": [
             *({"run": "", "message": problem} for problem in problems),
             *({"run": s.name, "message": message} for s in stories for message in s.warnings),
@@ -51,21 +64,18 @@ def page_data(stories: Sequence[RunStory], problems: Sequence[str] = ()) -> Reco
             "health": health.MOST
             if any(len(s.snapshot_steps) > health.MOST for s in stories)
             else None,
-            "maps": left_out,
         },
     }
-    return jsonable(_rounded(data))
+    return _plain(data)
 
 
-def _run(story: RunStory, group: int, points: int) -> Record:
+def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
     """A run for itself: its logs, its last episodes, its ensemble, and how to repeat it."""
     kept = thin(len(story.metrics["step"]), points)
-    examined = health.examine(story)
     dataset = story.part("dataset")
     last, best = story.last, story.best
-    return {
+    data = {
         "name": story.name,
-        "group": group,
         "algorithm": story.algorithm,
         "dataset": story.dataset,
         "seed": story.seed,
@@ -90,6 +100,7 @@ def _run(story: RunStory, group: int, points: int) -> Record:
             "layout": {k: v for k, v in story.part("layout").items() if k != "population"},
         },
     }
+    return _plain(data)
 
 
 def _health(found: Health) -> Record:
@@ -175,6 +186,10 @@ def _datasets(stories: Sequence[RunStory]) -> list[Record]:
                 "summary": story.data or None,
             }
     return list(found.values())
+
+
+def _plain(data: Record) -> Record:
+    return jsonable(_rounded(data))
 
 
 def _rounded(value: Any) -> Any:

@@ -113,8 +113,8 @@ def _range(story: RunStory, health: Health) -> list[Verdict]:
                 "bad",
                 "above",
                 "Q exceeds the largest possible return",
-                f"The members' mean is {_short(top)}, but rewards like the data's add up to no more than "
-                f"{_short(high)}: the critics believe in what nobody has seen.",
+                f"The members' mean is {_short(top)}, but rewards like the data's add up to no more "
+                f"than {_short(high)}: the critics believe in what nobody has seen.",
                 _more_pessimism(story),
             )
         ]

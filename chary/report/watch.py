@@ -1,21 +1,22 @@
 """The server of `chary watch`: loopback only, a secret in its address, nothing writable.
 
-No part of a request ever becomes a path on disk: there is the page, the files it is made of, known by name,
-and what has changed in the runs.
+No part of a request ever becomes a path on disk: there is the page, there are the files that it is made
+of, known by name, and there is what has changed in the runs.
 """
 
 import json
+import re
 import secrets
 import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from chary.errors import CharyError
 from chary.report.follow import Follower
+from chary.report.page import asset
 
 try:
     import uvicorn
@@ -35,8 +36,9 @@ except ModuleNotFoundError as error:
 
 LOOPBACK = "127.0.0.1"
 NAMES = (LOOPBACK, "localhost")
-"""What a browser on this machine calls it. Any other name may be a stranger's that was made to point here
-(DNS rebinding). Ports are free, so that `ssh -L` may choose its own."""
+"""What a browser on this machine calls it. Any other name may be a stranger's that was made to point
+here (DNS rebinding). Ports are free, so that `ssh -L` may choose its own."""
+KINDS = {".js": "text/javascript", ".css": "text/css"}
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
@@ -76,40 +78,35 @@ class Asset(NamedTuple):
     """A file of the page."""
 
     kind: str
-    content: bytes
+    text: str
 
 
 def page_files() -> dict[str, Asset]:
-    """What the page is made of, by name; the page itself has none."""
-    here = files("chary.report") / "assets"
-    kinds = {"watch.css": "text/css", "page.css": "text/css"} | dict.fromkeys(
-        ("watch.js", "page.js", "plotly.js"), "text/javascript"
-    )
-    page = Asset("text/html", (here / "watch.html").read_bytes())
-    return {"": page} | {
-        name: Asset(kind, (here / name).read_bytes()) for name, kind in kinds.items()
-    }
+    """The page, which has no name, and the files that it asks for by name."""
+    page = asset("watch.html")
+    names = re.findall(r'(?:src|href)="([\w.-]+)"', page)
+    return {"": Asset("text/html", page)} | {name: Asset(KINDS[Path(name).suffix], asset(name)) for name in names}
 
 
-def make_app(follower: Follower, assets: Mapping[str, Asset], token: str) -> ASGIApp:
+def make_app(follower: Follower, files: Mapping[str, Asset], token: str) -> ASGIApp:
     """The page, its files and the news of the runs, all below the token."""
     looking = threading.Lock()  # requests come from several threads; the disk is looked at by one
 
-    def asset(request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in assets:
+    def file(request: Request) -> Response:
+        found = files.get(request.path_params["name"])
+        if found is None:
             raise HTTPException(404)
-        return Response(assets[name].content, media_type=assets[name].kind)
+        return Response(found.text, media_type=found.kind)
 
     def news(request: Request) -> Response:
-        since = request.query_params.get("since", "0")
+        since = request.query_params.get("since", "")
         with looking:
-            changes = follower.changes(int(since) if since.isdecimal() else 0)
+            changes = follower.changes(int(since) if re.fullmatch("[0-9]{1,15}", since) else 0)
         if changes is None:
             return Response(status_code=204)
         return Response(json.dumps(changes, allow_nan=False), media_type="application/json")
 
-    routes = [Route("/news", news), Route("/{name:path}", asset)]
+    routes = [Route("/news", news), Route("/{name:path}", file)]
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=NAMES, www_redirect=False)
     return Guard(Starlette(routes=[Mount(f"/{token}", routes=routes)], middleware=[hosts]), token)
 

@@ -1,9 +1,44 @@
-// The live page: asks for news, keeps what it knows of every run, and draws what has changed.
 "use strict";
+// The live page: asks for news, keeps what it knows of every run, and draws the report's sections with it.
 
 const PERIOD = 1500; // milliseconds between two questions, at least
-const runs = new Map(); // what is known of each run, by its name
+const STATES = { training: "note", done: "good", silent: "warning", diverged: "bad" };
+const live = { runs: [] }; // one object for ever, so that menus draw the newest, whenever they were made
 let version = 0;
+let shape = "";
+
+const progress = {
+  id: "progress",
+  title: "Progress",
+  build(data) {
+    if (!data.runs.length) return [el("p", {}, "There are no runs in this folder yet. They are shown as soon as they begin.")];
+    return [el("div", { id: "progress-table" })];
+  },
+  draw(data) {
+    const columns = [
+      { key: "name", title: "run", class: "name", value: (r) => r.name, cell: (r) => r.name },
+      { key: "state", title: "state", value: (r) => r.progress.state, cell: (r) => badge(STATES[r.progress.state], stateOf(r)) },
+      { key: "done", title: "progress", value: (r) => r.step / r.goal, cell: (r) => el("progress", { max: r.goal, value: r.step }) },
+      { key: "step", title: "steps", number: true, value: (r) => r.step, cell: (r) => `${number(r.step)} of ${number(r.goal)}` },
+      { key: "left", title: "time left", number: true, hint: "at the speed of the last log lines, evaluations included", value: (r) => r.progress.left, cell: (r) => duration(r.progress.left) },
+      { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (r) => r.last?.[r.measure], cell: (r) => number(r.last?.[r.measure], 3) },
+      { key: "best", title: "best", number: true, hint: "at the best evaluation", value: (r) => r.best?.[r.measure], cell: (r) => number(r.best?.[r.measure], 3) },
+      { key: "measure", title: "measured in", value: (r) => r.measure, cell: (r) => r.measure },
+      { key: "speed", title: "updates/s", number: true, value: (r) => r.speed, cell: (r) => number(r.speed, 3) },
+      { key: "verdict", title: "critics", value: (r) => PASSABLE.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
+    ];
+    if (data.runs.length) fill(document.getElementById("progress-table"), sortableTable(columns, data.runs, "runs"));
+  },
+};
+
+function stateOf(run) {
+  return run.progress.state === "silent" ? `silent since ${clock(run.progress.written)}` : run.progress.state;
+}
+
+function clock(seconds) {
+  const then = new Date(1000 * seconds), today = new Date().toDateString() === then.toDateString();
+  return today ? then.toLocaleTimeString("en-GB") : then.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+}
 
 async function ask() {
   let took = 0;
@@ -11,128 +46,43 @@ async function ask() {
     const answer = await fetch(`news?since=${version}`, { signal: AbortSignal.timeout(60_000) });
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     if (answer.status === 200) {
-      const news = await answer.json();
-      const began = performance.now();
+      const news = await answer.json(), began = performance.now();
       take(news);
       took = performance.now() - began;
     }
-    pulse(`${runs.size} run${runs.size === 1 ? "" : "s"}, as of ${clock(Date.now() / 1000)}`);
-  } catch {
-    pulse("No answer. Is `chary watch` still running? This page goes on asking.", true);
+    pulse(`· live, as of ${clock(Date.now() / 1000)}`);
+  } catch (error) {
+    pulse("· no answer: is chary watch still running? This page goes on asking.", "lost");
+    if (!(error instanceof TypeError || error instanceof DOMException)) console.error(error);
   }
-  // Drawing hundreds of runs takes long; a page that only draws cannot be used.
+  // Drawing hundreds of runs takes long, and a page that only draws cannot be used.
   setTimeout(ask, Math.max(PERIOD, 4 * took));
 }
 
-function take(news) {
-  version = news.version;
-  const known = new Map(runs);
-  runs.clear();
-  for (const name of news.runs) runs.set(name, news.changed[name] ?? known.get(name));
-  list(document.getElementById("problems"), news.problems);
-  show();
+function take({ news, names, changed, ...all }) {
+  const known = new Map([...live.runs, ...changed].map((run) => [run.name, run]));
+  Object.assign(live, all, { runs: names.map((name) => known.get(name)) });
+  live.groups.forEach((group, index) => group.names.forEach((name) => (known.get(name).group = index)));
+  version = news;
+  redraw();
 }
 
-function show() {
-  const wanted = document.getElementById("filter").value.toLowerCase();
-  const shown = [...runs].filter(([name]) => name.toLowerCase().includes(wanted));
-  showProgress(shown);
-  showMetricNames(shown);
-  lines("scores", shown, (run) => [run.evaluations.step, run.evaluations.score]);
-  const metric = document.getElementById("metric").value;
-  lines("metrics", shown, (run) => [run.metrics.step, run.metrics[metric] ?? []]);
+// A page is built anew only when there is something else on it; otherwise figures and tables are brought up to
+// date where they are, and zoom, legend and focus stay.
+function redraw({ anew = false } = {}) {
+  const sections = live.runs.length ? [progress, learning, health, warnings] : [progress, warnings];
+  const now = JSON.stringify([live.runs.map((run) => [run.name, Object.keys(run.metrics), Boolean(run.health)]), live.groups.map((group) => [group.method, group.dataset]),
+    live.learning.map((curves) => Object.keys(curves)), live.warnings, live.thinned]);
+  if (anew || now !== shape) draw(live, { title: "Runs in training", sections });
+  else for (const section of sections) if (document.getElementById(section.id)) section.draw?.(live);
+  shape = now;
 }
 
-function showProgress(shown) {
-  const rows = shown.map(([name, run]) => {
-    const { state, step, steps, seconds_left, written } = run.progress;
-    const row = document.createElement("tr");
-    row.dataset.run = name;
-    row.dataset.state = state;
-    const bar = document.createElement("progress");
-    [bar.max, bar.value] = [steps, step];
-    const since = state === "silent" ? ` since ${clock(written)}` : "";
-    const cells = [name, state + since, bar, `${count(step)} of ${count(steps)}`, duration(seconds_left)];
-    row.append(...[...cells, figure(run.last), figure(run.best), figure(run.speed)].map(cell));
-    return row;
-  });
-  document.querySelector("#progress tbody").replaceChildren(...rows);
-}
-
-function showMetricNames(shown) {
-  const names = new Set(shown.flatMap(([, run]) => Object.keys(run.metrics)));
-  names.delete("step");
-  const choice = document.getElementById("metric");
-  const listed = [...choice.options].map((option) => option.value);
-  if (listed.length === names.size && listed.every((name) => names.has(name))) return;
-  const chosen = choice.value;
-  choice.replaceChildren(...[...names].sort().map((name) => new Option(name, name)));
-  if (names.has(chosen)) choice.value = chosen;
-}
-
-// One line a run, laid over each other; zoom and what the legend hides stay as they are.
-function lines(id, shown, columns) {
-  const traces = shown.map(([name, run], index) => {
-    const [x, y] = columns(run);
-    return { x, y, uid: name, name: plain(name), mode: y.length > 50 ? "lines" : "lines+markers", line: { color: colour(index) } };
-  });
-  draw(document.querySelector(`#${id} .chart`), traces);
-}
-
-function pulse(text, lost = false) {
+function pulse(text, state = "") {
   const line = document.getElementById("pulse");
   line.textContent = text;
-  line.classList.toggle("lost", lost);
+  line.className = state;
 }
 
-function list(element, texts) {
-  element.replaceChildren(
-    ...texts.map((text) => Object.assign(document.createElement("li"), { textContent: text }))
-  );
-}
-
-function cell(content) {
-  const element = document.createElement("td");
-  element.append(content);
-  return element;
-}
-
-function draw(element, traces) {
-  const style = getComputedStyle(document.documentElement);
-  const [ink, grid] = ["--ink", "--line"].map((name) => style.getPropertyValue(name).trim());
-  const axis = { gridcolor: grid, zerolinecolor: grid, linecolor: grid };
-  const layout = {
-    uirevision: "kept",
-    margin: { l: 50, r: 10, t: 10, b: 40 },
-    paper_bgcolor: "transparent",
-    plot_bgcolor: "transparent",
-    font: { color: ink },
-    xaxis: { ...axis, title: { text: "step" }, rangemode: "tozero" },
-    yaxis: axis,
-    showlegend: true,
-    legend: { orientation: "h", y: -0.25 },
-  };
-  Plotly.react(element, traces, layout, { responsive: true, displaylogo: false });
-}
-
-const COLOURS = ["#4269d0", "#c9780a", "#d9413b", "#3a9d93", "#3ca951", "#d2669a", "#8f5fc7", "#2f8ec6", "#9c6b4e", "#7d8590"];
-const colour = (index) => COLOURS[index % COLOURS.length];
-// Plotly reads some HTML in names; a run's name is text.
-const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-const count = (number) => number.toLocaleString("en");
-const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
-const figure = (number) => (number == null ? "" : Number(number.toPrecision(3)).toLocaleString("en"));
-
-function duration(seconds) {
-  if (seconds == null) return "";
-  if (seconds < 90) return `${Math.round(seconds)} s`;
-  const minutes = Math.round(seconds / 60);
-  if (minutes < 90) return `${minutes} min`;
-  if (seconds > 2 * 86400) return `${(seconds / 86400).toFixed(1)} days`;
-  return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
-}
-
-document.getElementById("filter").addEventListener("input", show);
-document.getElementById("metric").addEventListener("change", show);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => version && redraw({ anew: true }));
 ask();
