@@ -81,8 +81,8 @@ class Follower:
         self._next_look = 0.0
 
     def changes(self, since: int) -> Record | None:
-        """What a page needs that knows another version: the runs that have changed, and what is to be said
-        of all. None where nothing is new."""
+        """What a page that knows another version needs: the runs that have changed, and what is to be
+        said of all. None where nothing is new."""
         if time.monotonic() >= self._next_look:
             began = time.monotonic()
             self._look()

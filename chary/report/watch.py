@@ -85,7 +85,9 @@ def page_files() -> dict[str, Asset]:
     """The page, which has no name, and the files that it asks for by name."""
     page = asset("watch.html")
     names = re.findall(r'(?:src|href)="([\w.-]+)"', page)
-    return {"": Asset("text/html", page)} | {name: Asset(KINDS[Path(name).suffix], asset(name)) for name in names}
+    return {"": Asset("text/html", page)} | {
+        name: Asset(KINDS[Path(name).suffix], asset(name)) for name in names
+    }
 
 
 def make_app(follower: Follower, files: Mapping[str, Asset], token: str) -> ASGIApp:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from chary.report import follow
+from chary.report import follow, page_data
 from chary.report.follow import Follower
+from chary.report.story import RunStory
 from chary.runs import RunFolder
 
 STEPS, EVERY = 1_000, 100
@@ -39,7 +40,7 @@ def news(follower: Follower, since: int = 0) -> dict[str, Any]:
     found = follower.changes(since)
     assert found is not None
     json.dumps(found, allow_nan=False)
-    return found
+    return {**found, "changed": {run["name"]: run for run in found["changed"]}}
 
 
 def state(follower: Follower, name: str) -> str:
@@ -49,22 +50,22 @@ def state(follower: Follower, name: str) -> str:
 def test_only_what_has_changed_is_told(tmp_path: Path) -> None:
     follower = Follower(tmp_path)
     empty = news(follower)
-    assert empty["runs"] == []
-    assert follower.changes(empty["version"]) is None
+    assert empty["names"] == []
+    assert follower.changes(empty["news"]) is None
 
     first, second = new_run(tmp_path / "a"), new_run(tmp_path / "deeper" / "b")
-    both = news(follower, empty["version"])
-    assert list(both["changed"]) == both["runs"] == ["a", "deeper/b"]
-    assert follower.changes(both["version"]) is None
+    both = news(follower, empty["news"])
+    assert list(both["changed"]) == both["names"] == ["a", "deeper/b"]
+    assert follower.changes(both["news"]) is None
 
     log(second, 100)
-    one = news(follower, both["version"])
-    assert list(one["changed"]) == ["deeper/b"] and one["runs"] == ["a", "deeper/b"]
-    assert one["changed"]["deeper/b"]["progress"]["step"] == 100
+    one = news(follower, both["news"])
+    assert list(one["changed"]) == ["deeper/b"] and one["names"] == ["a", "deeper/b"]
+    assert one["changed"]["deeper/b"]["step"] == 100
 
     shutil.rmtree(first.path)
-    gone = news(follower, one["version"])
-    assert gone["runs"] == ["deeper/b"] and gone["changed"] == {}
+    gone = news(follower, one["news"])
+    assert gone["names"] == ["deeper/b"] and gone["changed"] == {}
     assert list(news(follower, 10**9)["changed"]) == ["deeper/b"]  # a page of an earlier server
 
 
@@ -94,11 +95,11 @@ def test_a_run_that_is_cut_back_and_resumed_is_read_anew(tmp_path: Path) -> None
     run = new_run(tmp_path / "a")
     log(run, 100, 200, 300, 400)
     follower = Follower(tmp_path)
-    assert news(follower)["changed"]["a"]["progress"]["step"] == 400
+    assert news(follower)["changed"]["a"]["step"] == 400
     run.cut_back(200)
-    assert news(follower)["changed"]["a"]["progress"]["step"] == 200
+    assert news(follower)["changed"]["a"]["step"] == 200
     log(run, 300, 400, 500)
-    assert news(follower)["changed"]["a"]["progress"]["step"] == 500
+    assert news(follower)["changed"]["a"]["step"] == 500
 
 
 def test_states(tmp_path: Path) -> None:
@@ -110,10 +111,10 @@ def test_states(tmp_path: Path) -> None:
     told = news(follower)
     progress = told["changed"]["a"]["progress"]
     assert progress["state"] == "training"
-    assert progress["seconds_left"] == pytest.approx(80.0)  # 800 steps at ten a second
+    assert progress["left"] == pytest.approx(80.0)  # 800 steps at ten a second
     now += 2.0  # nothing was written; only time has passed
-    quiet = news(follower, told["version"])["changed"]["a"]["progress"]
-    assert quiet["state"] == "silent" and quiet["seconds_left"] is None
+    quiet = news(follower, told["news"])["changed"]["a"]["progress"]
+    assert quiet["state"] == "silent" and quiet["left"] is None
     log(run, *range(300, STEPS, EVERY))
     now = os.stat(run.path / "timing.jsonl").st_mtime
     assert state(follower, "a") == "training"
@@ -140,16 +141,55 @@ def test_torn_and_foreign_files_cost_a_warning(tmp_path: Path) -> None:
     (tmp_path / "b" / "config.json").write_text("[]")
     follower = Follower(tmp_path)
     told = news(follower)
-    assert told["runs"] == ["a"]
-    assert len(told["changed"]["a"]["warnings"]) == 1
-    assert len(told["problems"]) == 1 and "b/config.json" in told["problems"][0]
+    assert told["names"] == ["a"]
+    foreign, torn = told["warnings"]
+    assert foreign["run"] == "" and "b/config.json" in foreign["message"]
+    assert torn["run"] == "a" and "metrics.jsonl: a line is torn" in torn["message"]
     run.cut_back(100)  # what a resumed run does first
-    assert news(follower)["changed"]["a"]["warnings"] == []
+    assert news(follower)["warnings"] == [foreign]
+
+
+def test_health_is_read_again_only_where_it_may_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(tmp_path / "a")
+    examined: list[str] = []
+    original = follow.examine
+
+    def counted(story: RunStory) -> Any:
+        examined.append(story.name)
+        return original(story)
+
+    monkeypatch.setattr(follow, "examine", counted)
+    follower = Follower(tmp_path)
+    (run.path / "diagnostics").mkdir()
+    (run.path / "diagnostics" / "100.npz").write_bytes(b"PK torn")
+    warned = news(follower)["warnings"]
+    assert len(warned) == 1 and "diagnostics/100.npz" in warned[0]["message"]
+    log(run, 100)
+    assert news(follower)["warnings"] == warned and examined == ["a"]
+    os.remove(run.path / "diagnostics" / "100.npz")
+    assert news(follower)["warnings"] == [] and examined == ["a", "a"]
+
+
+def test_curves_are_thinned_anew_when_runs_appear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_data, "POINTS", 150)
+    monkeypatch.setattr(page_data, "FEWEST_POINTS", 5)
+    log(new_run(tmp_path / "a"), *range(10, STEPS, 10))
+    follower = Follower(tmp_path)
+    alone = news(follower)
+    assert len(alone["changed"]["a"]["metrics"]["step"]) == alone["thinned"]["curves"] == 75
+    log(new_run(tmp_path / "b"), 10)
+    both = news(follower, alone["news"])
+    assert list(both["changed"]) == ["a", "b"]
+    assert len(both["changed"]["a"]["metrics"]["step"]) == both["thinned"]["curves"] == 37
 
 
 def test_a_folder_that_is_itself_a_run(tmp_path: Path) -> None:
     new_run(tmp_path / "a")
-    assert news(Follower(tmp_path / "a"))["runs"] == ["a"]
+    assert news(Follower(tmp_path / "a"))["names"] == ["a"]
 
 
 def test_looking_takes_a_small_share_of_the_time(
