@@ -5,8 +5,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 PATH = "/usr/bin/chromium"
 FLAGS = [
@@ -49,3 +51,15 @@ def watched(folder: Path) -> Iterator[str]:
     with process("watch", folder, "--no-open") as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
+
+
+def until(page: Page, expression: str, *, seconds: float = 180.0) -> Any:
+    """Wait until this is true on the page, and return what it is.
+
+    Playwright's own way evaluates strings inside the page, which the live page's policy forbids.
+    """
+    end = monotonic() + seconds
+    while not (found := page.evaluate(expression)):
+        assert monotonic() < end, f"never true: {expression}"
+        page.wait_for_timeout(50)
+    return found
