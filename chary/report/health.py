@@ -156,8 +156,8 @@ def _lost(values: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if not finite.any():
         return (), tuple(range(len(values)))
     usual, large = np.median(variation[finite]), np.median(size[finite])
-    dead = finite & (variation <= CONSTANT * max(usual, CONSTANT * large))
     wild = ~finite | (size > OUTSIDE * large if finite.sum() > 2 else False)
+    dead = ~wild & (variation <= CONSTANT * max(usual, CONSTANT * large))
     return tuple(np.flatnonzero(dead).tolist()), tuple(np.flatnonzero(wild).tolist())
 
 

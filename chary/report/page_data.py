@@ -133,7 +133,6 @@ def _group(group: Group, runs: Sequence[Record]) -> Record:
     mine = [run for run in runs if run["name"] in names]
     judged = [run["verdicts"][0] for run in mine]
     gravest = min(judged, key=lambda v: verdicts.GRAVEST_FIRST.index(v["level"]))
-    first = group.runs[0]
     return {
         "method": group.method,
         "algorithm": group.algorithm,
@@ -141,7 +140,7 @@ def _group(group: Group, runs: Sequence[Record]) -> Record:
         "dataset": group.dataset,
         "seeds": [run.seed for run in group.runs],
         "names": [run.name for run in group.runs],
-        "measure": next((run.measure for run in group.scored), first.measure),
+        "measure": next((run.measure for run in group.scored), None),
         "last": group.last()._asdict(),
         "best": group.best()._asdict(),
         "step": min(run.step for run in group.runs),

@@ -84,9 +84,11 @@ class RunStory:
         return max(self.evaluations, key=lambda e: (headline(e), e["step"]), default=None)
 
     @property
-    def measure(self) -> str:
-        """What ranks this run's evaluations: the normalised score, or the plain return."""
-        return "score" if self.last and self.last.get("score") is not None else "return"
+    def measure(self) -> str | None:
+        """What ranks the evaluations, if there are any: the normalised score, or the return."""
+        if self.last is None:
+            return None
+        return "return" if self.last.get("score") is None else "score"
 
     def part(self, name: str) -> Record:
         """A section of config.json; empty where it is missing or something else."""
@@ -111,7 +113,8 @@ class RunStory:
         for index in thin(len(paths), most):
             path = paths[index]
             try:
-                with np.load(path, allow_pickle=False) as file:
+                # NumPy leaves a torn file open; what is opened here is closed here.
+                with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                     arrays = {name: file[name] for name in names if name in file}
                 _require_shapes(arrays)
             except UNREADABLE:

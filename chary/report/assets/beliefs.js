@@ -1,6 +1,8 @@
 "use strict";
 // What the critics believe, and whether to believe them.
 
+// Matplotlib's inferno at a few places.
+const INFERNO = [[0, "#000004"], [0.2, "#420a68"], [0.4, "#932667"], [0.6, "#dd513a"], [0.8, "#fca50a"], [1, "#fcffa4"]];
 const PASSABLE = ["bad", "warning", "note", "good"];
 
 const health = {
@@ -17,7 +19,7 @@ const health = {
     ];
     const judged = rows.filter((run) => run.health);
     const parts = [
-      el("p", {}, "Pessimism is only as good as the doubt behind it: members should disagree where the data ends, their mean should come true on average, and what the lower confidence bound (LCB) promises should be kept."),
+      el("p", {}, "Pessimism is only as good as the doubt behind it: members should disagree where the data ends, their mean should come true on average, and what the lower confidence bound (LCB) promises should be kept. Values are in the learner's reward units, after scaling."),
       rows.length > 1 ? sortableTable(columns, rows, "verdicts") : null,
     ];
     const options = (judged.length ? judged : rows).map((run) => ({ value: run.name, text: run.name }));
@@ -39,20 +41,19 @@ const health = {
       el("b", {}, verdict.title), el("span", {}, verdict.text + (verdict.advice ? ` ${verdict.advice}` : "")))));
     const found = run.health;
     if (!found) return;
-    const units = "learner's reward units";
     show("disagreement", [line("random actions", found.step, found.std.random, colour(3)), line("policy's actions", found.step, found.std.policy, colour(1)),
-      line("logged actions", found.step, found.std.data, colour(0))], { x: axis(STEPS), y: axis(`std of the members (${units})`, { rangemode: "tozero" }) });
+      line("logged actions", found.step, found.std.data, colour(0))], { x: axis(STEPS), y: axis("std of the members", { rangemode: "tozero" }) });
     const bounds = (found.bounds ?? []).map((bound, i) => line(i ? "largest possible" : "smallest possible", [found.step[0], last(found.step)], [bound, bound], shade("--quiet"), { dash: "dot", trace: { mode: "lines" } }));
     const known = found.lcb.some((value) => value !== null);
     show("calibration", [line("achieved", found.step, found.achieved, colour(2)), line("expected: mean", found.step, found.mean, colour(0)),
-      ...(known ? [line("promised: LCB", found.step, found.lcb, colour(4))] : []), ...bounds], { x: axis(STEPS), y: axis(`discounted return (${units})`) });
+      ...(known ? [line("promised: LCB", found.step, found.lcb, colour(4))] : []), ...bounds], { x: axis(STEPS), y: axis("discounted return") });
     const { starts } = found;
     const all = [...starts.mean, ...starts.achieved, ...(starts.lcb ?? [])].filter((value) => value !== null);
     const ends = [Math.min(...all), Math.max(...all)];
     const cloud = (name, x, hex) => ({ type: "scatter", mode: "markers", x, y: starts.achieved, name, marker: { color: faint(hex, 0.6), size: 6 } });
     show("starts", [{ type: "scatter", mode: "lines", x: ends, y: ends, line: { color: shade("--quiet"), dash: "dot", width: 1 }, name: "comes true", hoverinfo: "skip" },
       cloud("mean", starts.mean, colour(0)), ...(starts.lcb ? [cloud("LCB", starts.lcb, colour(4))] : [])],
-    { x: axis(`expected at the start (${units})`), y: axis("discounted return") });
+    { x: axis("expected at the start"), y: axis("discounted return") });
     show("members", [line("effective members", found.step, found.effective, colour(5)), ...(known ? [line("bound held", found.step, found.held, colour(4), { trace: { yaxis: "y2" } })] : [])],
       { x: axis(STEPS), y: axis(`members, of ${found.members}`, { range: [0, found.members * 1.05] }),
         yaxis2: axis("share of episodes", { overlaying: "y", side: "right", range: [0, 1.05], showgrid: false }) });
@@ -93,7 +94,7 @@ const maze = {
     const summary = data.datasets.find((each) => each.fingerprint === run.made_by.fingerprint)?.summary;
     const spacing = found.x[1] - found.x[0], half = spacing / 2;
     const extent = [found.x[0] - half, last(found.x) + half, found.y[0] - half, last(found.y) + half];
-    for (const [kind, colorscale] of [["mean", "Viridis"], ["std", "Inferno"], ["lcb", "Viridis"]]) {
+    for (const [kind, colorscale] of [["mean", "Viridis"], ["std", INFERNO], ["lcb", "Viridis"]]) {
       const [zmin, zmax] = found.limits[kind];
       mazeMap(`map-${kind}`, { x: found.x, y: found.y, z: decoded(frame[kind], found.x.length, zmin, zmax), zmin, zmax, colorscale, extent }, summary?.maze ?? { extent }, null, kind);
     }

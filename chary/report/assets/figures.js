@@ -27,7 +27,7 @@ function show(id, traces, { x, y, height = 300, ...layout }) {
     font: { family: "system-ui, sans-serif", size: 12.5, color: shade("--ink") }, margin: { l: 56, r: 14, t: 14, b: 48 },
     hoverlabel: { bgcolor: shade("--card"), bordercolor: shade("--line"), font: { color: shade("--ink") }, namelength: 60 },
     uirevision: id, ...layout,
-  }, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] });
+  }, { responsive: true, displayModeBar: false });
 }
 
 // A line with the band of its interval; both go when the legend's entry is clicked.

@@ -15,7 +15,7 @@ function draw(data, { title, sections = SECTIONS } = {}) {
   for (const place of document.querySelectorAll(".plot.js-plotly-plot")) Plotly.purge(place);
   fill(document.getElementById("contents"), built.map(({ section }) => el("a", { href: `#${section.id}` }, section.title)));
   fill(document.getElementById("page"), built.map(({ section, parts }) => el("section", { id: section.id }, el("h2", {}, section.title), parts)));
-  document.getElementById("foot").textContent = `Made by chary ${data.version} from run folders alone.`;
+  document.getElementById("foot").textContent = `Made by chary ${data.version} from run folders alone. In figures: drag to zoom, double-click to go back.`;
   for (const { section } of built) section.draw?.(data);
   document.body.dataset.ready = "true";
 }

@@ -11,6 +11,8 @@ const summary = {
   id: "summary",
   title: "Summary",
   build(data) {
+    const measures = distinct(data.groups.map((group) => group.measure).filter(Boolean));
+    const measured = (group) => (measures.length > 1 && group.measure ? ` ${group.measure}` : "");
     const percent = Math.round(100 * data.level);
     const columns = [
       { key: "algorithm", title: "algorithm", value: (g) => g.method, cell: (g) => g.algorithm },
@@ -19,16 +21,15 @@ const summary = {
           return changes.length ? changes.map(([key, value]) => el("span", { class: "change" }, `${key} ${value}`)) : [el("span", { class: "quiet" }, "–")]; } },
       { key: "dataset", title: "dataset", class: "name", value: (g) => g.dataset, cell: (g) => g.dataset },
       { key: "seeds", title: "seeds", value: (g) => g.seeds.length, cell: (g) => seedsIn(g.seeds) },
-      { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (g) => g.last.mean, cell: (g) => estimate(g.last) },
-      { key: "best", title: "best", number: true, hint: "at each run's best evaluation", value: (g) => g.best.mean, cell: (g) => estimate(g.best) },
-      { key: "measure", title: "measured in", value: (g) => g.measure, cell: (g) => g.measure },
+      { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (g) => g.last.mean, cell: (g) => estimate(g.last) + measured(g) },
+      { key: "best", title: "best", number: true, hint: "at each run's best evaluation", value: (g) => g.best.mean, cell: (g) => estimate(g.best) + measured(g) },
+      { key: "verdict", title: "critics", class: "verdicts", value: (g) => ["bad", "warning", "note", "good"].indexOf(g.verdict.level), cell: (g) => badge(g.verdict.level, g.verdict.title) },
       { key: "step", title: "steps", number: true, value: (g) => g.step, cell: (g) => (g.step < g.goal ? `${number(g.step)} of ${number(g.goal)}` : number(g.step)) },
       { key: "speed", title: "updates/s", number: true, value: (g) => g.speed, cell: (g) => number(g.speed, 3) },
       { key: "seconds", title: "time a run", number: true, value: (g) => g.seconds, cell: (g) => duration(g.seconds) },
-      { key: "verdict", title: "critics", value: (g) => ["bad", "warning", "note", "good"].indexOf(g.verdict.level), cell: (g) => badge(g.verdict.level, g.verdict.title) },
     ];
     return [
-      el("p", {}, `One line for each method and dataset; a click on a heading sorts. Scores are means over seeds with ${percent}% bootstrap intervals. ` +
+      el("p", {}, `One line for each method and dataset; a click on a heading sorts. Results are ${measures.map((name) => NAMES[name] + "s").join(" or ") || "not there yet"}, as means over seeds with ${percent}% bootstrap intervals. ` +
         "“Last” is what training ended with; “best” was picked by looking at evaluations, which nobody can do without a simulator. Marked words are settings in which runs differ."),
       sortableTable(columns, data.groups, "groups"),
     ];
@@ -112,7 +113,7 @@ const statistics = {
   draw(data) {
     const found = data.statistics;
     const place = Object.fromEntries(data.groups.toReversed().map((group) => [group.method, data.groups.findIndex((other) => other.method === group.method)]));
-    dots("iqm", found.methods, `interquartile mean of the ${NAMES[found.measure]}`);
+    dots("iqm", found.methods, NAMES[found.measure]);
     const lines = found.compared.flatMap((name) => {
       const column = (i) => found.profiles[name].map((point) => point[i]);
       return lineWithBand(name, found.thresholds, { mean: column(0), low: column(1), high: column(2) }, colour(place[name]), { band: found.compared.length < 7 });
