@@ -35,7 +35,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
             settings={"members": members},
         )
         run.append(
-            "evals", {"step": 3_000, "score": float(members), "return": float(members), "returns": [members]}
+            "evals",
+            {
+                "step": 3_000,
+                "score": float(members),
+                "return": float(members),
+                "returns": [members],
+            },
         )
     return report_of(runs)
 

@@ -10,17 +10,10 @@ const health = {
   title: "Can the critics be believed?",
   build(data) {
     const rows = data.runs;
-    const columns = [
-      { key: "name", title: "run", class: "name", value: (r) => r.name, cell: (r) => r.name },
-      { key: "members", title: "members", number: true, value: (r) => r.health?.members, cell: (r) => number(r.health?.members ?? null) },
-      { key: "effective", title: "count as", number: true, hint: "effective number of members", value: (r) => last(r.health?.effective), cell: (r) => number(last(r.health?.effective), 2) },
-      { key: "held", title: "bound held", number: true, hint: "share of episodes", value: (r) => last(r.health?.held), cell: (r) => { const held = last(r.health?.held); return held === null ? "–" : `${Math.round(100 * held)}%`; } },
-      { key: "verdict", title: "verdict", value: (r) => PASSABLE.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
-    ];
     const judged = rows.filter((run) => run.health);
     const parts = [
       el("p", {}, "Pessimism is only as good as the doubt behind it: members should disagree where the data ends, their mean should come true on average, and what the lower confidence bound (LCB) promises should be kept. Values are in the learner's reward units, after scaling."),
-      rows.length > 1 ? sortableTable(columns, rows, "verdicts") : null,
+      rows.length > 1 ? el("div", { id: "verdict-table" }) : null,
     ];
     const options = (judged.length ? judged : rows).map((run) => ({ value: run.name, text: run.name }));
     const menu = choice("look at", "run", options, () => health.draw(data));
@@ -36,6 +29,14 @@ const health = {
     return parts;
   },
   draw(data) {
+    const columns = [
+      { key: "name", title: "run", class: "name", value: (r) => r.name, cell: (r) => r.name },
+      { key: "members", title: "members", number: true, value: (r) => r.health?.members, cell: (r) => number(r.health?.members ?? null) },
+      { key: "effective", title: "count as", number: true, hint: "effective number of members", value: (r) => last(r.health?.effective), cell: (r) => number(last(r.health?.effective), 2) },
+      { key: "held", title: "bound held", number: true, hint: "share of episodes", value: (r) => last(r.health?.held), cell: (r) => { const held = last(r.health?.held); return held === null ? "–" : `${Math.round(100 * held)}%`; } },
+      { key: "verdict", title: "verdict", value: (r) => PASSABLE.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
+    ];
+    if (data.runs.length > 1) fill(document.getElementById("verdict-table"), sortableTable(columns, data.runs, "verdicts"));
     const run = data.runs.find((each) => each.name === memory.chosen.run);
     fill(document.getElementById("verdict-list"), run.verdicts.map((verdict) => el("div", { class: `verdict ${verdict.level}` },
       el("b", {}, verdict.title), el("span", {}, verdict.text + (verdict.advice ? ` ${verdict.advice}` : "")))));
