@@ -66,7 +66,7 @@ class Followed:
     progress: Progress | None
     version: int
     part: Record | None = None
-    """Its part of the page, made when it is asked for."""
+    """Its part of the page, once it is made."""
 
 
 class Follower:
@@ -76,8 +76,9 @@ class Follower:
         self._root = root
         self._clock = clock
         self._folders: dict[str, Followed] = {}
-        self._version = 0
         self._points = 0
+        self._overview: Record = {}
+        self._version = 0
         self._next_look = 0.0
 
     def changes(self, since: int) -> Record | None:
@@ -91,16 +92,8 @@ class Follower:
         if since == self._version:
             return None
         since = since if since < self._version else 0  # greater ones are of another server
-        runs = {name: run for name, run in self._folders.items() if run.known}
-        stories = [run.known.story for run in runs.values() if run.known]
-        problems = [run.problem for run in self._folders.values() if run.problem]
-        parts = {name: self._part(run) for name, run in runs.items()}
-        return {
-            **overview(stories, list(parts.values()), self._points, problems),
-            "news": self._version,
-            "names": list(runs),
-            "changed": [parts[name] for name, run in runs.items() if run.version > since],
-        }
+        changed = [run.part for run in self._folders.values() if run.part and run.version > since]
+        return {**self._overview, "news": self._version, "changed": changed}
 
     def _look(self) -> None:
         """Bring what is known up to date."""
@@ -109,14 +102,20 @@ class Follower:
         for path in find_runs(self._root):
             name = path.relative_to(self._root).as_posix() if path != self._root else path.name
             self._folders[name] = self._looked_at(path, name, before.get(name), version)
-        points = curve_points([run.known.story for run in self._folders.values() if run.known])
+        found = [run for run in self._folders.values() if run.known]
+        stories = [run.known.story for run in found if run.known]
+        points = curve_points(stories)
         if points != self._points:  # there are more runs or fewer: all curves are thinned anew
             self._points = points
-            for run in self._folders.values():
+            for run in found:
                 run.part, run.version = None, version
         changed = any(run.version == version for run in self._folders.values())
         if changed or self._folders.keys() != before.keys() or version == 1:
             self._version = version
+            parts = [self._part(run) for run in found]
+            problems = [run.problem for run in self._folders.values() if run.problem]
+            names = [story.name for story in stories]
+            self._overview = {**overview(stories, parts, points, problems), "names": names}
 
     def _looked_at(self, path: Path, name: str, before: Followed | None, version: int) -> Followed:
         """A folder as it is now; the same object as before where nothing has changed."""
@@ -126,11 +125,11 @@ class Follower:
         else:
             try:
                 known, problem = _read(path, name, before, signature), ""
-            except CharyError as error:
+            except (CharyError, OSError) as error:  # among them: gone while we looked
                 known, problem = None, f"{str(error).rstrip('.')}; passed over."
-        written = max(found[0] for found in signature.values() if found) / 1e9
+        written = max((found[0] for found in signature.values() if found), default=0) / 1e9
         progress = judge(known.story, written, self._clock()) if known else None
-        if before is not None and known is before.known and progress == before.progress:
+        if before and before.signature == signature and before.progress == progress:
             return before
         return Followed(signature, known, problem, progress, version)
 

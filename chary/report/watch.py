@@ -66,7 +66,7 @@ class Guard:
             await send(message)
 
         app: ASGIApp = self._app
-        claimed = scope["path"].split("/")[1].encode(errors="replace")
+        claimed = scope["path"].removeprefix("/").partition("/")[0].encode(errors="replace")
         if scope["method"] != "GET":
             app = PlainTextResponse("Only GET is answered here.\n", 405, {"Allow": "GET"})
         elif not secrets.compare_digest(claimed, self._token):

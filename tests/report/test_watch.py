@@ -125,6 +125,12 @@ def test_nothing_can_be_changed(page: Page, method: str) -> None:
     assert page.ask(page.path, method).status == 405
 
 
+def test_requests_that_browsers_never_send(page: Page) -> None:
+    for path in ("*", f"http://127.0.0.1{page.path}", f"http://example.com{page.path}", "x"):
+        assert page.ask(path).status in (400, 403)
+        assert page.ask(path, "OPTIONS").status in (400, 405)
+
+
 def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> None:
     for path in (page.path, page.path + "news", page.path + "nothing", "/"):
         headers = {key.lower(): value for key, value in page.ask(path).headers.items()}
