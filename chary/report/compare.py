@@ -131,7 +131,8 @@ def across_tasks(groups: Sequence[Group]) -> dict[str, Any] | None:
     means = {name: interquartile_mean(found) for name, found in methods.items()}
     ranked = sorted(methods, key=lambda name: -(means[name].mean or 0.0))
     everything = np.concatenate([task for found in methods.values() for task in found])
-    thresholds = np.linspace(everything.min(), everything.max(), THRESHOLDS)
+    margin = 0.02 * np.ptp(everything) or 1.0
+    thresholds = np.linspace(everything.min() - margin, everything.max() + margin, THRESHOLDS)
     compared = ranked[:MOST_METHODS]
     return {
         "measure": measures.pop(),

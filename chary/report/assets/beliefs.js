@@ -34,7 +34,7 @@ const health = {
       { key: "members", title: "members", number: true, value: (r) => r.health?.members, cell: (r) => number(r.health?.members ?? null) },
       { key: "effective", title: "count as", number: true, hint: "effective number of members", value: (r) => last(r.health?.effective), cell: (r) => number(last(r.health?.effective), 2) },
       { key: "held", title: "bound held", number: true, hint: "share of episodes", value: (r) => last(r.health?.held), cell: (r) => { const held = last(r.health?.held); return held === null ? "–" : `${Math.round(100 * held)}%`; } },
-      { key: "verdict", title: "verdict", value: (r) => PASSABLE.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
+      { key: "verdict", title: "verdict", class: "verdicts", value: (r) => PASSABLE.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
     ];
     if (data.runs.length > 1) fill(document.getElementById("verdict-table"), sortableTable(columns, data.runs, "verdicts"));
     const run = data.runs.find((each) => each.name === memory.chosen.run);

@@ -10,6 +10,17 @@ function plain(text) {
   return String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
+// A long name over several lines, so that it leaves room for what it names.
+function folded(text, most = 18) {
+  const lines = [""];
+  for (const word of String(text).split(" ")) {
+    const line = lines[lines.length - 1];
+    if (line && line.length + word.length >= most) lines.push(word);
+    else lines[lines.length - 1] = line ? `${line} ${word}` : word;
+  }
+  return lines.map(plain).join("<br>");
+}
+
 function shade(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -21,7 +32,7 @@ function axis(title, more = {}) {
 
 function show(id, traces, { x, y, height = 300, ...layout }) {
   const place = document.getElementById(id);
-  const legend = { orientation: "h", yanchor: "top", y: -0.22, x: 0, font: { size: 12 } };
+  const legend = { orientation: "h", yref: "container", yanchor: "bottom", y: 0, x: 0, font: { size: 12 } };
   return Plotly.react(place, traces, {
     xaxis: x, yaxis: y, height, legend, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, sans-serif", size: 12.5, color: shade("--ink") }, margin: { l: 56, r: 14, t: 14, b: 48 },
@@ -60,24 +71,24 @@ function bars(id, histogram, title, counted) {
 
 // Dots with error bars, the best on top.
 function dots(id, rows, title) {
-  const names = rows.map((row) => plain(row.name)).toReversed();
+  const names = rows.map((row) => folded(row.name)).toReversed();
   const at = rows.toReversed();
   const away = (key) => at.map((row) => (row[key] === null ? 0 : Math.abs(row[key] - row.mean)));
   show(id, [{ type: "scatter", mode: "markers", x: at.map((row) => row.mean), y: names, marker: { size: 10, color: colour(0) },
     error_x: { type: "data", symmetric: false, array: away("high"), arrayminus: away("low"), color: shade("--quiet") },
     hovertemplate: "%{y}: %{x:.4g}<extra></extra>" }],
-  { x: axis(title), y: axis("", { type: "category" }), height: 110 + 30 * rows.length });
+  { x: axis(title), y: axis("", { type: "category" }), height: 110 + 34 * rows.length });
 }
 
 function matrix(id, names, table, title) {
-  const labels = names.map(plain);
+  const labels = names.map((name) => folded(name));
   const z = table.map((row) => row.map((cell) => cell && cell[0])).toReversed();
   const text = z.map((row) => row.map((value) => (value === null ? "" : value.toFixed(2))));
   const hover = table.map((row, i) => row.map((cell, j) => (cell
     ? `${labels[i]} beats ${labels[j]}: ${cell[0].toFixed(2)}` + (cell[1] === null ? "" : ` (${cell[1].toFixed(2)} to ${cell[2].toFixed(2)})`) : ""))).toReversed();
-  show(id, [{ type: "heatmap", x: labels, y: labels.toReversed(), z, text, texttemplate: "%{text}", hovertext: hover, hoverinfo: "text",
+  show(id, [{ type: "heatmap", x: names.map(plain), y: labels.toReversed(), z, text, texttemplate: "%{text}", hovertext: hover, hoverinfo: "text",
     zmin: 0, zmax: 1, zmid: 0.5, colorscale: [[0, "#c2554a"], [0.5, shade("--note-soft")], [1, "#3b78b8"]], showscale: false, xgap: 2, ygap: 2 }],
-  { x: axis("... this one", { type: "category" }), y: axis(title, { type: "category" }), height: 150 + 36 * names.length });
+  { x: axis("... this one", { type: "category" }), y: axis(title, { type: "category" }), height: 190 + 44 * names.length });
 }
 
 // A picture of a maze: heat, walls, goal, start and paths, as far as they are known.
@@ -94,7 +105,7 @@ function mazeMap(id, heat, geometry, paths, title) {
   mark(geometry?.start, "circle", "#ffffff");
   const half = (geometry?.cell ?? 0) / 2;
   const shapes = (geometry?.walls ?? []).map(([x, y]) => ({ type: "rect", x0: x - half, x1: x + half, y0: y - half, y1: y + half,
-    fillcolor: shade("--wall"), line: { width: 0 }, layer: "above" }));
+    fillcolor: shade("--wall"), line: { width: 1, color: shade("--wall") }, layer: "above" }));
   const [left, right, bottom, top] = geometry?.extent ?? heat.extent;
   const bare = { showgrid: false, zeroline: false, showticklabels: false, ticks: "" };
   const height = Math.min(460, Math.max(230, 300 * (top - bottom) / (right - left))) + 50;

@@ -66,7 +66,7 @@ const learning = {
     show("curves", traces, { x: axis(STEPS), y: axis(NAMES[quantity] ?? quantity.slice(4)), height: 400, showlegend: mine.length > 1 });
     const boxes = mine.toReversed().map(({ group, i }) => {
       const runs = data.runs.filter((run) => run.group === i);
-      return { type: "box", orientation: "h", x: runs.flatMap((run) => run.returns), name: plain(group.method), boxpoints: "all", jitter: 0.6, pointpos: 0,
+      return { type: "box", orientation: "h", x: runs.flatMap((run) => run.returns), name: folded(group.method), boxpoints: "all", jitter: 0.6, pointpos: 0,
         text: runs.flatMap((run) => run.returns.map(() => `seed ${run.seed ?? "?"}`)), hovertemplate: "return %{x:.4g}, %{text}<extra>%{fullData.name}</extra>",
         marker: { color: faint(colour(i), 0.55), size: 4 }, line: { color: colour(i), width: 1.2 }, fillcolor: faint(colour(i), 0.1) };
     }).filter((box) => box.x.length);
