@@ -170,7 +170,7 @@ class RunFolder:
     def divergence(self) -> str | None:
         """Why training ended in numbers without meaning; None where it did not."""
         record = self._divergence()
-        return record and record["reason"]
+        return None if record is None else str(record["reason"])
 
     def _divergence(self) -> Record | None:
         try:
