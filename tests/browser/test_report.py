@@ -62,9 +62,19 @@ def column(page: Page, table: str, number: int) -> list[str]:
     return page.locator(f"#{table} tbody tr td:nth-child({number})").all_text_contents()
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_everything_is_words_and_fits(page: Page, report: Path, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    open_offline(page, report)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    text = page.locator("body").inner_text()
+    for slip in ("[object", "undefined", "NaN", "null"):
+        assert slip not in text
+    expect(page.locator("#reproduction dt").first).to_have_text("chary")
+
+
 def test_a_click_on_a_heading_sorts_the_table(page: Page, report: Path) -> None:
     open_offline(page, report)
-    assert page.title() != ""
     heading = page.locator("#groups th", has_text="last")
     heading.get_by_role("button").click()
     expect(heading).to_have_attribute("aria-sort", "descending")

@@ -8,14 +8,14 @@ function el(tag, properties = {}, ...children) {
     else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (value !== null && value !== undefined) node.setAttribute(key, value);
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined) node.append(child);
   }
   return node;
 }
 
 function fill(node, ...children) {
-  node.replaceChildren(...children.flat().filter((child) => child !== null));
+  node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null));
   return node;
 }
 

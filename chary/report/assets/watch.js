@@ -71,7 +71,7 @@ function redraw({ anew = false } = {}) {
   const sections = live.runs.length ? [progress, learning, health, warnings] : [progress, warnings];
   const now = JSON.stringify([live.runs.map((run) => [run.name, Object.keys(run.metrics), Boolean(run.health)]), live.groups.map((group) => [group.method, group.dataset]),
     live.learning.map((curves) => Object.keys(curves)), live.warnings, live.thinned]);
-  if (anew || now !== shape) draw(live, { title: "Runs in training", sections });
+  if (anew || now !== shape) draw(live, { title: "Runs", sections });
   else for (const section of sections) if (document.getElementById(section.id)) section.draw?.(live);
   shape = now;
 }
