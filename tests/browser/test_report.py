@@ -135,7 +135,7 @@ def test_what_a_run_is_called_is_shown_and_never_run(page: Page, tmp_path: Path)
     assert page.locator("img").count() == 0
     text = page.locator("body").inner_text()
     assert text.count(NASTY) >= 4 and text.count(NASTIER) >= 4
-    assert NASTIER in page.locator("#curves .legendtext").first.text_content()
+    expect(page.locator("#curves .legendtext").first).to_contain_text(NASTIER)
 
 
 def test_torn_and_foreign_files_cost_a_warning_each(page: Page, tmp_path: Path) -> None:
