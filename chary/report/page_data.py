@@ -1,11 +1,12 @@
 """Everything a page shows, as plain JSON: the report has it inside, a live page asks for it again."""
 
 from collections.abc import Sequence
+from math import isfinite
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
-from chary.files import jsonable
 from chary.report import compare, health, maps, verdicts
 from chary.report.compare import Group
 from chary.report.health import ACTIONS, Health
@@ -187,18 +188,19 @@ def _datasets(stories: Sequence[RunStory]) -> list[Record]:
     return list(found.values())
 
 
-def _plain(data: Record) -> Record:
-    return jsonable(_rounded(data))
+def _plain(value: Any) -> Any:
+    """Plain JSON with six digits, which are more than a page can show and less than a file would hold.
 
-
-def _rounded(value: Any) -> Any:
-    """Six digits are more than a page can show, and less than a file would hold."""
-    if isinstance(value, dict):
-        return {key: item if key == "updated" else _rounded(item) for key, item in value.items()}
+    Asked of every number on the page, so it looks at types alone.
+    """
+    kind = type(value)
+    if kind is float:
+        return float(f"{value:.6g}") if isfinite(value) else None
+    if kind in (str, int, bool, NoneType):
+        return value
+    if kind is dict:
+        # A clock time needs more digits than six.
+        return {key: item if key == "updated" else _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return _rounded(value.tolist())
-    if isinstance(value, float | np.floating) and np.isfinite(value):
-        return float(f"{value:.6g}")
-    return value
+        return [_plain(item) for item in value]
+    return _plain(value.tolist())  # NumPy's arrays and numbers

@@ -208,18 +208,15 @@ def _numbers(value: Any) -> bool:
 
 
 def _columns(records: Sequence[Record]) -> Columns:
+    numbers = (int, float)  # exactly: a bool is none
     names = dict.fromkeys(
-        key for record in records for key, value in record.items() if _is_number(value)
+        key for record in records for key, value in record.items() if type(value) in numbers
     )
-    columns = {
-        key: np.array([r[key] if _is_number(r.get(key)) else np.nan for r in records], np.float64)
-        for key in names
-    }
-    return {"step": np.zeros(0), **columns}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    columns: Columns = {"step": np.zeros(0)}
+    for key in names:
+        values = [record.get(key) for record in records]
+        columns[key] = np.array([v if type(v) in numbers else np.nan for v in values], np.float64)
+    return columns
 
 
 def _data(folder: RunFolder, warnings: list[str]) -> Record:
