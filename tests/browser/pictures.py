@@ -18,12 +18,15 @@ from tests.browser.chromium import chromium, watched
 WIDTHS = {"desktop": 1280, "phone": 390}
 
 
-def main(runs: Annotated[Path, tyro.conf.Positional], /, out: Path = Path("pictures")) -> None:
+def main(
+    runs: Annotated[Path, tyro.conf.Positional], /, out: Path = Path("pictures"), whole: bool = True
+) -> None:
     """Write every picture, and a word on each.
 
     Args:
         runs: Folder of runs.
         out: Where the pictures go.
+        whole: Whole pages, or what a screen shows of them at first.
     """
     out.mkdir(parents=True, exist_ok=True)
     report = out / "report.html"
@@ -40,14 +43,14 @@ def main(runs: Annotated[Path, tyro.conf.Positional], /, out: Path = Path("pictu
             page.on("console", lambda message: print(message.type, message.text))
             page.on("pageerror", lambda error: print(error))
             page.goto(address)
-            take(page, out / f"{name}-{screen}-{theme}.png")
+            take(page, out / f"{name}-{screen}-{theme}.png", whole)
             context.close()
 
 
-def take(page: Page, path: Path) -> None:
-    """The whole page, once it is drawn."""
+def take(page: Page, path: Path, whole: bool) -> None:
+    """A page, once it is drawn."""
     page.wait_for_selector("body[data-ready]")
-    page.screenshot(path=path, full_page=True)
+    page.screenshot(path=path, full_page=whole)
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     print(f"{path}{f': {wide} pixels too wide' if wide > 0 else ''}")
 

@@ -1,7 +1,10 @@
 """What the server of the live page refuses, over real connections."""
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
@@ -11,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from chary.cli import main
 from chary.errors import CharyError
 from chary.report.watch import HEADERS, make_live
-from tests.conftest import run_chary
 
 SECRET = "not for the page"
 
@@ -159,8 +162,36 @@ def test_a_port_that_is_taken_is_an_error_for_people(page: Page, tmp_path: Path)
         make_live(tmp_path, port=page.port)
 
 
-def test_the_command_refuses_what_is_no_folder_and_no_port(tmp_path: Path) -> None:
-    missing = run_chary("watch", tmp_path / "none")
-    assert missing.returncode == 2 and "no such folder" in missing.stderr
-    port = run_chary("watch", tmp_path, "--port", 80)
-    assert port.returncode == 2 and "--port is 80" in port.stderr
+def test_the_command_refuses_what_is_no_folder_and_no_port(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", str(tmp_path / "none")]) == 2
+    assert "no such folder" in capsys.readouterr().err
+    assert main(["watch", str(tmp_path), "--port", "80"]) == 2
+    assert "--port is 80" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_named_with_the_command_that_brings_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "chary.report.watch")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["watch", str(tmp_path)]) == 2
+    assert "(uvicorn): pip install 'chary[watch]'" in capsys.readouterr().err
+
+
+def test_the_command_prints_an_address_and_ends_quietly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "chary", "watch", str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        try:
+            assert run.stdout is not None
+            page = Page(run.stdout.readline().strip())
+            assert page.ask(page.path).status == 200
+            run.send_signal(signal.SIGINT)
+            out, err = run.communicate(timeout=60)
+        finally:
+            run.kill()
+    assert (run.returncode, out) == (0, "")
+    assert err == f"Watching {tmp_path}. Ctrl-C ends it.\n"
