@@ -4,13 +4,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test fuzz check format docs bench d3rlpy setup clean
+CHROMIUM := /usr/bin/chromium
+SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
+
+.PHONY: demo test test-browser fuzz check format docs bench d3rlpy setup clean
 
 demo: setup
 	$(BIN)/chary demo
 
 test: setup
 	$(BIN)/python -m pytest
+
+# The pages as people see them, in a real browser: Debian's, so that nothing is downloaded from elsewhere.
+test-browser: setup $(CHROMIUM)
+	$(BIN)/python -m pytest -n 0 tests/browser
+
+$(CHROMIUM):
+	$(SUDO) apt-get install --yes --no-install-recommends chromium \
+	  || { $(SUDO) apt-get update && $(SUDO) apt-get install --yes --no-install-recommends chromium; }
 
 # Ten times the damaged files that the tests try.
 fuzz: setup

@@ -10,17 +10,18 @@ import logging
 import os
 import shutil
 from pathlib import Path
-from typing import Any, TypeVar
-
-import jax
+from typing import Any, TypeAlias, TypeVar
 
 from chary.errors import CharyError
-from chary.types import PyTree
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".saving-"
 
 State = TypeVar("State")
+# JAX is imported where it is needed: who only reads logs does not wait for it.
+PyTree: TypeAlias = Any
+Leaves: TypeAlias = dict[str, Any]
+"""Arrays by their place in the tree."""
 
 
 class DamagedCheckpointError(Exception):
@@ -65,6 +66,8 @@ def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> 
 
 def restore(folder: Path, step: int, like: State) -> State:
     """The state saved at a step, in the structure of `like`; raises DamagedCheckpointError."""
+    import jax
+
     path = folder / str(step)
     try:
         expected = json.loads((path / MANIFEST).read_text())
@@ -106,19 +109,23 @@ def _reserve(folder: Path, size: int) -> None:
     probe.unlink()
 
 
-def _named_leaves(tree: PyTree) -> dict[str, jax.Array]:
+def _named_leaves(tree: PyTree) -> Leaves:
     """Leaves by their place in the tree, so that what is stored does not depend on Python types."""
+    import jax
+
     pairs, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path): leaf for path, leaf in pairs}
 
 
-def _orbax_save(path: Path, leaves: dict[str, jax.Array]) -> None:
+def _orbax_save(path: Path, leaves: Leaves) -> None:
     with _checkpointer() as checkpointer:
         checkpointer.save(path.absolute(), _on_host(leaves))
         checkpointer.wait_until_finished()
 
 
-def _orbax_restore(path: Path, leaves: dict[str, jax.Array]) -> dict[str, jax.Array]:
+def _orbax_restore(path: Path, leaves: Leaves) -> Leaves:
+    import jax
+
     if jax.process_count() == 1:
         like: Any = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), leaves
@@ -129,12 +136,15 @@ def _orbax_restore(path: Path, leaves: dict[str, jax.Array]) -> dict[str, jax.Ar
         return checkpointer.restore(path.absolute(), like)
 
 
-def _on_host(leaves: dict[str, jax.Array]) -> dict[str, Any]:
+def _on_host(leaves: Leaves) -> Any:
     """Of several processes one alone has whole arrays, which Orbax takes from its memory only."""
+    import jax
+
     return leaves if jax.process_count() == 1 else jax.device_get(leaves)
 
 
 def _checkpointer():
+    import jax
     import orbax.checkpoint
 
     # Orbax reports its progress at a level meant for clusters of machines.

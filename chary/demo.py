@@ -1,4 +1,4 @@
-"""The demonstration: a small maze, from collecting the data to a figure of what was learned."""
+"""The demonstration: a small maze, from collecting the data to a report on what was learned."""
 
 import time
 from pathlib import Path
@@ -14,6 +14,9 @@ from chary.envs import find_task
 from chary.evaluate import EvalResult
 from chary.progress import say
 from chary.report.maze import draw_maze
+from chary.report.page import write_report
+from chary.report.page_data import page_data
+from chary.report.story import read_runs
 from chary.runs import RunFolder
 
 DATASET = "pointmaze-umaze"
@@ -27,12 +30,12 @@ BC_SETTINGS = {
     "log_every": 500,
     "eval_every": 0,
 }
-# The table has its own evaluation at the end, so training needs none.
-QUIET = {"final_episodes": 0}
+# The table has its own evaluations at the end; these are for the report, which shows what led there.
+SHORT = {"eval_episodes": 5, "final_episodes": 10}
 
 
-def run_demo(out: Path, *, seed: int) -> tuple[list[dict[str, Any]], Path]:
-    """Rows for the data, cloning and MSG, and the path of the figure.
+def run_demo(out: Path, *, seed: int) -> tuple[list[dict[str, Any]], Path, Path]:
+    """Rows for the data, cloning and MSG, and the paths of the figure and of the report.
 
     Run folders are kept below `out`; those that are complete are used again.
     """
@@ -42,12 +45,15 @@ def run_demo(out: Path, *, seed: int) -> tuple[list[dict[str, Any]], Path]:
     rows = [_data_row(dataset)]
     agents: dict[str, Agent] = {}
     results: dict[str, EvalResult] = {}
-    for name, settings in (("bc", BC_SETTINGS), ("msg", {"steps": MSG_STEPS, "eval_every": 0})):
+    for name, settings in (
+        ("bc", BC_SETTINGS),
+        ("msg", {"steps": MSG_STEPS, "eval_every": MSG_STEPS // 5}),
+    ):
         say(f"training {name} on {DATASET}, seed {seed}")
         began = time.monotonic()
         folder = out / f"{name}-seed{seed}"
         training.train(
-            name, dataset, preset="small", seed=seed, run=folder, resume=True, **settings, **QUIET
+            name, dataset, preset="small", seed=seed, run=folder, resume=True, **settings, **SHORT
         )
         seconds = time.monotonic() - began
         # Cloning that is stopped early is worth what it was at its best, not where it stopped.
@@ -65,7 +71,10 @@ def run_demo(out: Path, *, seed: int) -> tuple[list[dict[str, Any]], Path]:
         figure,
         title=f"{DATASET}, seed {seed}",
     )
-    return rows, figure
+    report = out / f"report-seed{seed}.html"
+    folders = [out / f"{name}-seed{seed}" for name in agents]
+    write_report(page_data(*read_runs(folders)), report)
+    return rows, figure, report
 
 
 def _data_row(dataset: Dataset) -> dict[str, Any]:

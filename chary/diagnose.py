@@ -25,8 +25,9 @@ def diagnose(
         "paths": np.concatenate(result.paths) if result.paths else np.zeros((0, 0)),
         "path_lengths": np.array([len(path) for path in result.paths]),
     }
-    if agent.algorithm.values is None or discount is None:
+    if agent.algorithm.values is None or agent.algorithm.beta is None or discount is None:
         return arrays
+    arrays["beta"] = np.asarray(agent.algorithm.beta(agent.state))
     arrays["discounted_returns"] = np.array(
         [
             agent.scaling.rewards(rewards) @ discount ** np.arange(len(rewards))

@@ -16,6 +16,8 @@ from chary import algos, settings
 from chary.chunk import Carry
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
+from chary.data.summary import summarise
+from chary.envs import find_task
 from chary.errors import CharyError
 from chary.machine import command_line, layout, versions
 from chary.runs import RunFolder, claimed, common_steps, restore_all
@@ -64,6 +66,16 @@ def create(
             record["layout"]["population"] = {"names": names, "index": index}
         folders.append(RunFolder.create(spec.folder, record))
     return folders
+
+
+def keep_summary(folders: Sequence[RunFolder], dataset: Dataset) -> None:
+    """Write down what the data is, in folders that do not have it yet."""
+    without = [folder for folder in folders if not folder.has_data]
+    if without:
+        task = find_task(dataset.name)
+        summary = summarise(dataset, task.maze if task else None)
+        for folder in without:
+            folder.write_data(summary)
 
 
 def companions(run: Path) -> list[Path]:

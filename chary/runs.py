@@ -1,6 +1,7 @@
 """The run folder: the only code that knows its layout.
 
     config.json     everything needed to repeat the run
+    data.json       the data it learns from, in a few numbers, and what the doctor says of it
     metrics.jsonl   one line a logging boundary; no clock times in it
     timing.jsonl    speed and clock times, the only log that may differ between equal runs
     evals.jsonl     one line an evaluation, with every episode's return and length
@@ -24,8 +25,19 @@ import numpy as np
 
 from chary import checkpoints
 from chary.errors import CharyError
+from chary.files import jsonable, write_whole
 
 LOGS = ("metrics", "timing", "evals")
+NAMES = {
+    "config.json",
+    "data.json",
+    *(f"{log}.jsonl" for log in LOGS),
+    "diagnostics",
+    "checkpoints",
+    "diverged.json",
+    "tensorboard",
+}
+"""What a run folder may hold; names that begin with a dot are passed over."""
 NEWEST_KEPT = 2
 
 State = TypeVar("State")
@@ -86,17 +98,48 @@ class RunFolder:
 
     def read(self, log: str) -> list[Record]:
         """All whole lines of a log; one torn by a crash is passed over."""
+        return self.read_and_count(log)[0]
+
+    def read_and_count(self, log: str) -> tuple[list[Record], int]:
+        """All whole lines of a log, and how many others were passed over."""
         path = self.path / f"{log}.jsonl"
         records: list[Record] = []
+        torn = 0
         if path.is_file():
             for line in path.read_text(errors="replace").splitlines():
                 try:
                     record = json.loads(line)
                 except ValueError:
-                    continue
+                    record = None
                 if isinstance(record, dict) and isinstance(record.get("step"), int):
                     records.append(record)
-        return records
+                else:
+                    torn += 1
+        return records, torn
+
+    def write_data(self, summary: Record) -> None:
+        """Keep what a reader of the run will want to know of its data."""
+        write_whole(self.path / "data.json", json.dumps(jsonable(summary)) + "\n")
+
+    @property
+    def has_data(self) -> bool:
+        return (self.path / "data.json").is_file()
+
+    def data(self) -> Record:
+        """What is known of the run's data; nothing in folders from before it was kept."""
+        record = json.loads((self.path / "data.json").read_text()) if self.has_data else {}
+        if not isinstance(record, dict):
+            raise ValueError("no summary of data")
+        return record
+
+    def foreign(self) -> list[str]:
+        """Names in the folder, or among the diagnostics, that are not of a run."""
+        own = sorted(entry.name for entry in self.path.iterdir() if entry.name not in NAMES)
+        beside = sorted((self.path / "diagnostics").glob("*"))
+        odd = [
+            f"diagnostics/{f.name}" for f in beside if f.suffix != ".npz" or not f.stem.isdigit()
+        ]
+        return [name for name in [*own, *odd] if not Path(name).name.startswith(".")]
 
     def cut_back(self, step: int) -> None:
         """Forget everything after a step: log lines, diagnostics, and checkpoints, which are damaged."""
@@ -121,11 +164,19 @@ class RunFolder:
 
     def diverged(self, by: int | None = None) -> bool:
         """Whether training has become meaningless, or had by a step."""
+        record = self._divergence()
+        return record is not None and (by is None or record["step"] <= by)
+
+    def divergence(self) -> str | None:
+        """Why training ended in numbers without meaning; None where it did not."""
+        record = self._divergence()
+        return None if record is None else str(record["reason"])
+
+    def _divergence(self) -> Record | None:
         try:
-            step = json.loads((self.path / "diverged.json").read_text())["step"]
+            return json.loads((self.path / "diverged.json").read_text())
         except FileNotFoundError:
-            return False
-        return by is None or step <= by
+            return None
 
     def save_diagnostics(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         folder = self.path / "diagnostics"
@@ -178,6 +229,27 @@ class RunFolder:
         """The newest evaluation."""
         evals = self.read("evals")
         return evals[-1] if evals else None
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The run in a folder, or all runs below it; other programs' files of that name are among them."""
+    if RunFolder.exists(folder):
+        return [folder]
+    found: list[Path] = []
+    for here, below, files in os.walk(folder):
+        if "config.json" in files:
+            found.append(Path(here))
+            below.clear()  # runs have no runs in them, but thousands of files of checkpoints
+    return sorted(found)
+
+
+def seconds_in(timing: Sequence[Record]) -> float:
+    """Time that a run took, evaluations on the way included, from its log of speed."""
+    seconds, before = 0.0, 0
+    for line in timing:
+        seconds += (line["step"] - before) / line["steps_per_s"]
+        before = line["step"]
+    return seconds
 
 
 def common_steps(folders: Sequence[RunFolder]) -> list[int]:
@@ -254,29 +326,3 @@ def headline(evaluation: Record) -> float:
     """The number that ranks an evaluation: normalised score, or the plain return."""
     numbers = (evaluation.get("score"), evaluation.get("return"))
     return float(next((number for number in numbers if number is not None), -math.inf))
-
-
-def jsonable(value: Any) -> Any:
-    """Plain JSON: NumPy numbers become Python's, NaN and infinities become null."""
-    if isinstance(value, dict):
-        return {key: jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return jsonable(value.tolist())
-    if isinstance(value, np.generic):
-        return jsonable(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is never seen half-written."""
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        temporary.write_text(text)
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise CharyError(f"{path}: cannot be written ({error.strerror or error}).") from error

@@ -107,6 +107,7 @@ def start(
                 f"{group.there(folder)}. Go on with `chary resume {folder.path}`, or choose another "
                 "folder."
             )
+        group.keep_summary([folder], dataset)
         return plan.agent(_go_on(plan, [folder], yes=yes), 0)
 
 
@@ -230,6 +231,7 @@ def resume_group(
                     "run": settings.to_json(spec.run),
                 }
                 folder.write_config({**folder.config, **changed})
+        group.keep_summary(folders, dataset)
         carry = _go_on(plan, folders, yes=yes)
         return {
             folder.path: None if folder.diverged() else plan.agent(carry, lane)

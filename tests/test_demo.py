@@ -19,10 +19,12 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("short")
 def test_the_demo_compares_data_cloning_and_msg_and_draws_them(tmp_path: Path) -> None:
-    rows, figure = demo.run_demo(tmp_path / "out", seed=0)
+    rows, figure, report = demo.run_demo(tmp_path / "out", seed=0)
     assert [row["name"] for row in rows] == ["data", "bc", "msg"]
     for row in rows:
         assert 0.0 <= row["success"] <= 1.0
     assert figure.stat().st_size > 20_000
-    again, _ = demo.run_demo(tmp_path / "out", seed=0)  # complete runs are used again
+    page = report.read_text()
+    assert "bc-seed0" in page and "msg-seed0" in page and "Plotly" in page
+    again, _, _ = demo.run_demo(tmp_path / "out", seed=0)  # complete runs are used again
     assert again[2]["return"] == rows[2]["return"]

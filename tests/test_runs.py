@@ -12,7 +12,8 @@ import chary
 from chary import checkpoints
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.runs import RunFolder, claimed, jsonable
+from chary.files import jsonable
+from chary.runs import RunFolder, claimed
 from tests.test_loop import QUICK, bits
 
 CONFIG: dict[str, Any] = {"algorithm": "bc", "run": {}, "settings": {}}

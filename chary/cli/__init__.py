@@ -12,11 +12,13 @@ COMMANDS = {
     "resume": "go on with an interrupted run, to the same bits",
     "eval": "run a trained policy in its task",
     "runs": "table of run folders with last and best scores",
+    "report": "run folders as one page: curves, ensemble health, mazes: chary report runs",
+    "watch": "a page in the browser that follows runs as they train: chary watch runs",
     "study": "train variants in several seeds and compare them: chary study targets",
     "data": "list, show, check, import, export, download and collect datasets",
     "demo": "collect, train, evaluate and draw a small maze, from nothing",
     "theory": "the paper's analyses: linear, chain, width, all",
-    "bench": "speed on this machine: updates, ensembles, feeds, start, population",
+    "bench": "speed on this machine: updates, ensembles, feeds, start, population, report",
 }
 
 

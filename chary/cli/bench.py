@@ -36,12 +36,14 @@ POPULATION_COLUMNS = {
     "after_one_another": "updates/s, one after another", "side_by_side": "updates/s, side by side",
     "ratio": "ratio",
 }  # fmt: skip
+REPORT_COLUMNS = {"runs": "runs", "lines": "log lines each", "seconds": "seconds", "mb": "MB"}
+LOGGING_COLUMNS = {"what": "kept for reports", "seconds": "seconds", "share": "share of the run"}
 
 
 def main(arguments: list[str]) -> int:
     commands = {
         "updates": updates, "ensembles": ensembles, "feeds": feeds, "start": start,
-        "population": population, "simulation": simulation,
+        "population": population, "simulation": simulation, "report": report, "logging": logging,
     }  # fmt: skip
     name = "updates"  # what `chary bench` alone means
     if arguments and not arguments[0].startswith("-"):
@@ -201,3 +203,37 @@ def ensembles(
             rows, ENSEMBLE_COLUMNS, notes=[title],
         )  # fmt: skip
     show(rows, ENSEMBLE_COLUMNS, as_json=json, title=title, machine=cpu_name(), batch=BATCH)
+
+
+def report(runs: tuple[int, ...] = (20, 300), lines: int = 1_000, json: Flag = False) -> None:
+    """Time `chary report`, from the command to the page, on runs that are made up for it.
+
+    Args:
+        runs: Numbers of runs.
+        lines: Log lines of each run.
+        json: Print the table as one JSON object.
+    """
+    from chary.bench.report import time_report
+
+    require(bool(runs) and min(runs) >= 1, "runs", runs, "numbers of at least 1")
+    require(lines >= 1, "lines", lines, "at least 1")
+    rows = [time_report(count, lines) for count in runs]
+    show(rows, REPORT_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+
+
+def logging(dataset: str = "pointmaze-umaze", steps: int = 10_000, json: Flag = False) -> None:
+    """Train MSG's small preset and say how much of the time goes into what reports need.
+
+    Args:
+        dataset: What to learn from; it needs a simulator.
+        steps: Gradient steps, with evaluations at the default interval.
+        json: Print the table as one JSON object.
+    """
+    from chary.bench.report import time_logging
+
+    require(steps >= 1, "steps", steps, "at least 1")
+    rows = time_logging(dataset, steps)
+    if not json:
+        rows = [{**row, "share": f"{row['share']:.2%}"} for row in rows]
+    title = f"{cpu_name()}: {dataset}, {steps:,} steps"
+    show(rows, LOGGING_COLUMNS, as_json=json, title=title, machine=cpu_name())

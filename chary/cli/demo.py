@@ -16,19 +16,27 @@ COLUMNS = {
 
 def main(arguments: list[str]) -> int:
     def demo(out: Path = Path("demo"), seed: int = 0, json: Flag = False) -> None:
-        """Collect pointmaze-umaze, train behavioural cloning and MSG, compare them, draw the maze.
+        """Collect pointmaze-umaze, train behavioural cloning and MSG, compare, draw and report.
 
         Args:
-            out: Folder for the run folders and the figure; complete runs in it are used again.
+            out: Folder for runs, figure and report; complete runs in it are used again.
             seed: Seed of training and evaluation.
             json: Print the table as one JSON object.
         """
         require(seed >= 0, "seed", seed, "at least 0")
-        rows, figure = run_demo(out, seed=seed)
+        rows, figure, report = run_demo(out, seed=seed)
         title = f"From the far corner, {EPISODES} episodes, seed {seed} (data: its own episodes)"
-        show(rows, COLUMNS, as_json=json, title=title, figure=str(figure), seed=seed)
+        show(
+            rows,
+            COLUMNS,
+            as_json=json,
+            title=title,
+            figure=str(figure),
+            report=str(report),
+            seed=seed,
+        )
         if not json:
-            print(f"figure: {figure}\nruns:   {out}  (see `chary runs {out}`)")
+            print(f"figure: {figure}\nruns:   {out}  (see `chary runs {out}`)\nreport: {report}")
 
     tyro.cli(demo, args=arguments, prog="chary demo")
     return 0

@@ -21,7 +21,7 @@ def show(
 ) -> None:
     """Print rows; `columns` maps keys to headings, and JSON keeps every key and the other facts."""
     if as_json:
-        from chary.runs import jsonable  # brings JAX with it, which a table does not wait for
+        from chary.files import jsonable
 
         print(json.dumps(jsonable({**facts, "rows": rows})))
         return

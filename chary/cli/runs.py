@@ -9,7 +9,7 @@ import tyro
 
 from chary.cli.output import Flag, show
 from chary.errors import CharyError
-from chary.runs import RunFolder, headline
+from chary.runs import RunFolder, find_runs, headline
 
 COLUMNS = {
     "run": "run", "algorithm": "algo", "dataset": "dataset", "seed": "seed", "step": "step",
@@ -30,9 +30,8 @@ def main(arguments: list[str]) -> int:
         """
         if not folder.is_dir():
             raise CharyError(f"{folder}: no such folder. Name the one that holds your runs.")
-        found = sorted(config.parent for config in folder.rglob("config.json"))
         rows: list[dict[str, Any]] = []
-        for path in found:
+        for path in find_runs(folder):
             try:
                 rows.append(describe(RunFolder.open(path)))
             except CharyError as error:  # other programs have files of that name too

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chary.errors import CharyError
 
@@ -39,3 +39,16 @@ def save_figure(figure: "Figure", destination: Path) -> None:
         raise CharyError(f"{destination}: cannot be written: {error.strerror or error}.") from error
     finally:
         plt.close(figure)
+
+
+def palette(count: int) -> list[Any]:
+    """As many colours, which repeat after twenty."""
+    import matplotlib
+
+    colours = matplotlib.colormaps["tab10" if count <= 10 else "tab20"]
+    return [colours(i % colours.N) for i in range(count)]
+
+
+def as_text(name: str) -> str:
+    """A name as Matplotlib shall write it: dollars are dollars, and not the marks of a formula."""
+    return name.replace("$", r"\$")

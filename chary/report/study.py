@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chary.files import jsonable, write_whole
 from chary.machine import command_line, layout, versions
 from chary.progress import duration
 from chary.report.study_figure import LABELS, draw_study
 from chary.report.tables import write_page
-from chary.runs import jsonable, write_whole
 from chary.settings import to_json
+from chary.statistics import LEVEL
 from chary.study.results import gather, training_seconds
-from chary.study.statistics import LEVEL
 
 if TYPE_CHECKING:
     from chary.study.plan import Plan

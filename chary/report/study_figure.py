@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chary.errors import CharyError
-from chary.study.statistics import LEVEL, bootstrap
+from chary.report.figures import palette
+from chary.statistics import LEVEL, bootstrap_each
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +62,7 @@ def draw_study(study: dict[str, Any], destination: Path) -> None:
 def _side_by_side(axis: "Axes", study: dict[str, Any]) -> None:
     """A line for each cell: a point a seed, and the mean with its interval."""
     rows = study["rows"]
-    for place, (row, colour) in enumerate(zip(rows, _colours(len(rows)), strict=True)):
+    for place, (row, colour) in enumerate(zip(rows, palette(len(rows)), strict=True)):
         for key, shift, fill in (("final", -0.14, colour), ("last_third", 0.18, "white")):
             prefix = "" if key == "final" else "last_third_"
             scores = [run[key] for run in row["runs"] if run[key] is not None]
@@ -90,13 +91,13 @@ def _side_by_side(axis: "Axes", study: dict[str, Any]) -> None:
 def _curves(axis: "Axes", study: dict[str, Any]) -> None:
     """Mean over seeds at each evaluation, with intervals where there are few cells."""
     rows = study["rows"]
-    for row, colour in zip(rows, _colours(len(rows)), strict=True):
+    for row, colour in zip(rows, palette(len(rows)), strict=True):
         scores: dict[int, list[float]] = {}
         for run in row["runs"]:
             for evaluation in run["evaluations"]:
                 scores.setdefault(evaluation["step"], []).append(evaluation[study["measure"]])
         steps = sorted(scores)
-        estimates = [bootstrap(scores[step]) for step in steps]
+        estimates = bootstrap_each([scores[step] for step in steps])
         # Where there is no interval, NaN draws nothing.
         mean, low, high = np.array(estimates, np.float64).reshape(-1, 3).T
         axis.plot(steps, mean, "o-", color=colour, markersize=3, label=row["cell"])
@@ -114,7 +115,7 @@ def _against_size(axis: "Axes", study: dict[str, Any], key: str, prefix: str) ->
     mean, low, high = (f"{prefix}{name}" for name in ("mean", "low", "high"))
     betas = sorted({row["changes"]["beta"] for row in rows if row["members"] > 1}, reverse=True)
     alphas = sorted({row["changes"]["alpha"] for row in rows})
-    colours = dict(zip(alphas, _colours(len(alphas)), strict=True))
+    colours = dict(zip(alphas, palette(len(alphas)), strict=True))
     sizes = sorted({row["members"] for row in rows})
     styles = dict(zip(betas or [0.0], ("-", "--", ":", "-."), strict=False))
     pairs = [(beta, alpha) for beta in betas or [0.0] for alpha in alphas]
@@ -144,10 +145,3 @@ def _against_size(axis: "Axes", study: dict[str, Any], key: str, prefix: str) ->
     axis.grid(axis="y", linewidth=0.4, alpha=0.6)
     if study["measure"] == "success":
         axis.set_ylim(-0.03, 1.03)
-
-
-def _colours(count: int) -> list[Any]:
-    import matplotlib
-
-    palette = matplotlib.colormaps["tab10" if count <= 10 else "tab20"]
-    return [palette(i % palette.N) for i in range(count)]

@@ -20,8 +20,14 @@ def cell_text(value: Any) -> str:
 def markdown_table(rows: list[dict[str, Any]], columns: dict[str, str]) -> str:
     """Rows as Markdown; `columns` maps keys to headings."""
     lines = [list(columns.values()), ["---"] * len(columns)]
-    lines += [[cell_text(row.get(key)).replace("|", "\\|") for key in columns] for row in rows]
+    lines += [[_in_markdown(cell_text(row.get(key))) for key in columns] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _in_markdown(text: str) -> str:
+    """Text that stays text; what stands between backticks does so by itself."""
+    text = text.replace("|", "\\|")
+    return text if text.startswith("`") else text.replace("<", "&lt;")
 
 
 def write_page(
@@ -34,8 +40,8 @@ def write_page(
     after: str = "",
 ) -> None:
     """A result as a page of Markdown: the command that made it, what to know, and the table."""
+    from chary.files import write_whole
     from chary.machine import command_line
-    from chary.runs import write_whole
 
     parts = [f"# {title}", f"    {command_line()}", *notes, markdown_table(rows, columns), after]
     try:

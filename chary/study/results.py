@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from chary.runs import RunFolder
+from chary.report.health import ACTIONS, spread
+from chary.runs import RunFolder, seconds_in
+from chary.statistics import bootstrap
 from chary.study.plan import Job, Plan
-from chary.study.statistics import bootstrap
-
-ACTIONS = ("data", "policy", "random")
-"""Whose actions the members are compared on, at the same dataset states."""
 
 
 def gather(plan: Plan) -> list[dict[str, Any]]:
@@ -32,7 +30,7 @@ def gather(plan: Plan) -> list[dict[str, Any]]:
                 **{f"last_third_{name}": value for name, value in late._asdict().items()},
                 **{f"spread_{kind}": _mean([r["spread"][kind] for r in sound]) for kind in ACTIONS},
                 "diverged": len(runs) - len(sound),
-                "seconds": fmean(_seconds(RunFolder.open(job.folder)) for job in jobs),
+                "seconds": fmean(_seconds(job) for job in jobs),
                 "runs": runs,
             }
         )
@@ -67,15 +65,11 @@ def describe_run(plan: Plan, job: Job) -> str:
 
 def training_seconds(plan: Plan) -> float:
     """Time that all runs together took, evaluations on the way included, as their logs have it."""
-    return sum(_seconds(RunFolder.open(job.folder)) for job in plan.jobs)
+    return sum(_seconds(job) for job in plan.jobs)
 
 
-def _seconds(folder: RunFolder) -> float:
-    seconds, before = 0.0, 0
-    for line in folder.read("timing"):
-        seconds += (line["step"] - before) / line["steps_per_s"]
-        before = line["step"]
-    return seconds
+def _seconds(job: Job) -> float:
+    return seconds_in(RunFolder.open(job.folder).read("timing"))
 
 
 def _spread(folder: RunFolder) -> dict[str, float | None]:
@@ -84,7 +78,7 @@ def _spread(folder: RunFolder) -> dict[str, float | None]:
         if "values_data" not in arrays:  # an algorithm without critics
             return dict.fromkeys(ACTIONS)
         values = {kind: arrays[f"values_{kind}"] for kind in ACTIONS}
-    return {kind: float(v.std(axis=0, dtype=np.float64).mean()) for kind, v in values.items()}
+    return {kind: spread(v) for kind, v in values.items()}
 
 
 def _mean(numbers: list[float | None]) -> float | None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chary.errors import CharyError, unknown_name
+from chary.files import jsonable, write_whole
 from chary.machine import cores, cpu_name
 from chary.progress import duration
 from chary.report.tables import markdown_table, write_page
 from chary.report.theory import draw_chain, draw_linear, draw_width
-from chary.runs import jsonable, write_whole
 from chary.settings import to_json
 from chary.theory import chain, linear, mdp, width, width_config
 from chary.theory.chain import ChainConfig

@@ -1,0 +1,140 @@
+"""Run folders that nobody trained: as many and as long as a measurement or a test needs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chary.runs import RunFolder
+
+DISCOUNT = 0.99
+PROBES, EPISODES, GRID = 256, 20, 40
+
+Ensemble = Callable[[np.random.Generator, np.ndarray, float, float], np.ndarray]
+"""`ensemble(rng, truth, doubt, progress)`: (member, state) values around the truth, spread out by doubt,
+at a share of training."""
+
+
+def healthy(
+    rng: np.random.Generator, truth: np.ndarray, doubt: float, progress: float
+) -> np.ndarray:
+    """Eight members that err by themselves, around the truth."""
+    del progress
+    return truth + doubt * rng.standard_normal((8, len(truth)))
+
+
+def synthetic_run(
+    path: Path,
+    *,
+    seed: int = 0,
+    lines: int = 1_000,
+    evaluations: int = 20,
+    ensemble: Ensemble | None = healthy,
+    maze: bool = True,
+    dataset: str = "synthetic",
+    algorithm: str = "msg",
+    settings: dict[str, Any] | None = None,
+) -> RunFolder:
+    """Write a run whose rewards lie between 0 and 1, and returns around 50 of 100 possible."""
+    rng = np.random.default_rng(seed)
+    path.mkdir(parents=True, exist_ok=True)
+    steps = 100 * lines
+    folder = RunFolder.create(path, _config(path, steps, seed, dataset, algorithm, settings or {}))
+    folder.write_data(_data())
+    for line in range(1, lines + 1):
+        losses = {f"critic/{i}": float(rng.normal(1.0 / line, 0.1)) for i in range(10)}
+        folder.append("metrics", {"step": 100 * line, **losses})
+        timing = {"step": 100 * line, "steps_per_s": 100.0, "time": 1.7e9 + line}
+        folder.append("timing", timing)
+    for number in range(1, evaluations + 1):
+        step, progress = steps * number // evaluations, number / evaluations
+        returns = 50.0 * progress + rng.standard_normal(EPISODES)
+        folder.append("evals", _evaluation(step, returns))
+        folder.save_diagnostics(step, _diagnostics(rng, ensemble, progress, maze))
+    return folder
+
+
+def _config(
+    path: Path, steps: int, seed: int, dataset: str, algorithm: str, settings: dict[str, Any]
+) -> dict[str, Any]:
+    own = {"members": 8, "beta": -4.0, "alpha": 0.1, "discount": DISCOUNT}
+    described = {"transitions": 10_000, "observation_size": 4, "action_size": 2}
+    return {
+        "chary": "0",
+        "algorithm": algorithm,
+        "settings": own | settings,
+        "run": {"dataset": dataset, "steps": steps, "seed": seed, "run": str(path)},
+        "dataset": {"name": dataset, "fingerprint": "0" * 64, **described},
+        "scaling": {"reward": {"scale": 1.0, "shift": 0.0}},
+        "layout": {"cpu": "none", "threads": 0},
+        "versions": {"python": "0"},
+        "command": f"chary train {algorithm} --dataset {dataset} --seed {seed}",
+    }
+
+
+def _data() -> dict[str, Any]:
+    counts = np.outer(np.arange(1, 49), np.arange(1, 49))
+    histogram = {
+        "mean": 50.0,
+        "min": 0.0,
+        "max": 100.0,
+        "counts": [3, 5, 2],
+        "edges": [0, 30, 60, 100],
+    }
+    return {
+        "episodes": 10,
+        "transitions": 10_000,
+        "terminals": 0,
+        "timeouts": 10,
+        "returns": histogram,
+        "lengths": histogram,
+        "rewards": {**histogram, "going_on": [0.0, 1.0], "ending": None},
+        "coverage": {"extent": [0.0, 5.0, 0.0, 5.0], "counts": counts.tolist()},
+        "maze": {
+            "extent": [0.0, 5.0, 0.0, 5.0],
+            "cell": 1.0,
+            "walls": [[0.5, 0.5], [2.5, 2.5]],
+            "goal": [4.5, 4.5],
+            "start": [1.5, 0.5],
+        },
+        "findings": [],
+        "examined": 10_000,
+    }
+
+
+def _evaluation(step: int, returns: np.ndarray) -> dict[str, Any]:
+    return {
+        "step": step,
+        "episodes": len(returns),
+        "score": float(returns.mean()),
+        "success": None,
+        "return": float(returns.mean()),
+        "length": 100.0,
+        "returns": returns,
+        "lengths": [100] * len(returns),
+    }
+
+
+def _diagnostics(
+    rng: np.random.Generator, ensemble: Ensemble | None, progress: float, maze: bool
+) -> dict[str, np.ndarray]:
+    """What a run's evaluation leaves, around true values between 20 and 80."""
+    lengths = np.full(8, 50)
+    paths = rng.uniform(0, 5, (lengths.sum(), 4)).cumsum(axis=0) % 5
+    arrays = {"paths": paths, "path_lengths": lengths}
+    if ensemble is None:
+        return arrays
+    starts, states = rng.uniform(45, 55, EPISODES), rng.uniform(20, 80, PROBES)
+    for kind, doubt in (("data", 1.0), ("policy", 1.5), ("random", 4.0)):
+        arrays[f"values_{kind}"] = ensemble(rng, states, doubt, progress)
+    arrays["start_values"] = ensemble(rng, starts, 1.5, progress)
+    arrays["discounted_returns"] = starts + rng.standard_normal(EPISODES)
+    arrays["beta"] = np.float32(-4.0)
+    if maze:
+        places = np.linspace(0.0625, 4.9375, GRID)
+        grid = np.add.outer(places, places)
+        maps = {"mean": grid, "std": grid / 10 + rng.random(grid.shape), "lcb": grid - 4.0}
+        arrays |= {"map_x": places, "map_y": places}
+        arrays |= {f"map_{kind}": field.astype(np.float32) for kind, field in maps.items()}
+    return {name: np.asarray(array) for name, array in arrays.items()}

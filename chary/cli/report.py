@@ -1,0 +1,50 @@
+"""`chary report`: a page that shows what was learned, and whether to believe it."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from chary.cli.output import Flag
+
+
+def main(arguments: list[str]) -> int:
+    def report(
+        runs: Annotated[tuple[Path, ...], tyro.conf.Positional],
+        /,
+        out: Path | None = None,
+        format: Literal["html", "md"] = "html",
+        json: Flag = False,
+    ) -> None:
+        """Turn run folders into one page: scores, curves, ensembles, mazes, data, how to repeat it.
+
+        Args:
+            runs: Run folders, or folders that hold them.
+            out: File to write: report.html by default, or with --format md report.md, whose figures
+                go beside it.
+            format: html for a page that opens anywhere, without a network; md for tables and static
+                figures that fit into a paper or a README.
+            json: Print what the page shows as one JSON object, and write nothing.
+        """
+        from chary.report.page_data import page_data
+        from chary.report.story import read_runs
+
+        data = page_data(*read_runs(runs))
+        if json:
+            import json as text
+
+            print(text.dumps(data))
+            return
+        destination = out or Path(f"report.{format}")
+        if format == "md":
+            from chary.report.markdown import write_markdown
+
+            write_markdown(data, destination)
+        else:
+            from chary.report.page import write_report
+
+            write_report(data, destination)
+        print(f"report: {destination}")
+
+    tyro.cli(report, args=arguments, prog="chary report")
+    return 0

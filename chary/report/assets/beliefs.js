@@ -1,0 +1,115 @@
+"use strict";
+// What the critics believe, and whether to believe them.
+
+// Matplotlib's inferno at a few places.
+const INFERNO = [[0, "#000004"], [0.2, "#420a68"], [0.4, "#932667"], [0.6, "#dd513a"], [0.8, "#fca50a"], [1, "#fcffa4"]];
+const PASSABLE = ["bad", "warning", "note", "good"];
+
+const health = {
+  id: "health",
+  title: "Can the critics be believed?",
+  build(data) {
+    const rows = data.runs;
+    const judged = rows.filter((run) => run.health);
+    const parts = [
+      el("p", {}, "Pessimism is only as good as the doubt behind it: members should disagree where the data ends, their mean should come true on average, and what the lower confidence bound (LCB) promises should be kept. Values are in the learner's reward units, after scaling."),
+      rows.length > 1 ? el("div", { id: "verdict-table" }) : null,
+    ];
+    const options = (judged.length ? judged : rows).map((run) => ({ value: run.name, text: run.name }));
+    const menu = choice("look at", "run", options, () => health.draw(data));
+    parts.push(el("div", { class: "choices" }, rows.length > 1 ? menu : null), el("div", { id: "verdict-list" }));
+    if (judged.length) {
+      const thinned = data.thinned.health ? ` At most ${data.thinned.health} evaluations are shown, evenly spread.` : "";
+      parts.push(el("div", { class: "figures" },
+        figure("disagreement", "Disagreement", "The members' standard deviation at 256 states of the data, for the logged action, the policy's and a random one. Random actions should stand out: there the data has ended." + thinned),
+        figure("calibration", "Promised and achieved", "What the critics expect at the start of episodes, and the discounted return that followed. Grey lines are the smallest and largest return that rewards like the data's allow: beyond them no value makes sense."),
+        figure("starts", "Episode by episode", "The last evaluation: expectation across, outcome upwards. On the diagonal promises come true; points below it were promised too much. Points of the bound belong above it."),
+        figure("members", "Members that count", "The effective number of members, from how far their errors go together: identical ones count as one, independent ones fully. The second line is the share of episodes in which the bound held, on the right axis.")));
+    }
+    return parts;
+  },
+  draw(data) {
+    const columns = [
+      { key: "name", title: "run", class: "name", value: (r) => r.name, cell: (r) => r.name },
+      { key: "members", title: "members", number: true, value: (r) => r.health?.members, cell: (r) => number(r.health?.members ?? null) },
+      { key: "effective", title: "count as", number: true, hint: "effective number of members", value: (r) => last(r.health?.effective), cell: (r) => number(last(r.health?.effective), 2) },
+      { key: "held", title: "bound held", number: true, hint: "share of episodes", value: (r) => last(r.health?.held), cell: (r) => { const held = last(r.health?.held); return held === null ? "–" : `${Math.round(100 * held)}%`; } },
+      { key: "verdict", title: "verdict", class: "verdicts", value: (r) => PASSABLE.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
+    ];
+    if (data.runs.length > 1) fill(document.getElementById("verdict-table"), sortableTable(columns, data.runs, "verdicts"));
+    const run = data.runs.find((each) => each.name === memory.chosen.run);
+    fill(document.getElementById("verdict-list"), run.verdicts.map((verdict) => el("div", { class: `verdict ${verdict.level}` },
+      el("b", {}, verdict.title), el("span", {}, verdict.text + (verdict.advice ? ` ${verdict.advice}` : "")))));
+    const found = run.health;
+    if (!found) return;
+    show("disagreement", [line("random actions", found.step, found.std.random, colour(3)), line("policy's actions", found.step, found.std.policy, colour(1)),
+      line("logged actions", found.step, found.std.data, colour(0))], { x: axis(STEPS), y: axis("std of the members", { rangemode: "tozero" }) });
+    const bounds = (found.bounds ?? []).map((bound, i) => line(i ? "largest possible" : "smallest possible", [found.step[0], last(found.step)], [bound, bound], shade("--quiet"), { dash: "dot", trace: { mode: "lines" } }));
+    const known = found.lcb.some((value) => value !== null);
+    show("calibration", [line("achieved", found.step, found.achieved, colour(2)), line("expected: mean", found.step, found.mean, colour(0)),
+      ...(known ? [line("promised: LCB", found.step, found.lcb, colour(4))] : []), ...bounds], { x: axis(STEPS), y: axis("discounted return") });
+    const { starts } = found;
+    const all = [...starts.mean, ...starts.achieved, ...(starts.lcb ?? [])].filter((value) => value !== null);
+    const ends = [Math.min(...all), Math.max(...all)];
+    const cloud = (name, x, hex) => ({ type: "scatter", mode: "markers", x, y: starts.achieved, name, marker: { color: faint(hex, 0.6), size: 6 } });
+    show("starts", [{ type: "scatter", mode: "lines", x: ends, y: ends, line: { color: shade("--quiet"), dash: "dot", width: 1 }, name: "comes true", hoverinfo: "skip" },
+      cloud("mean", starts.mean, colour(0)), ...(starts.lcb ? [cloud("LCB", starts.lcb, colour(4))] : [])],
+    { x: axis("expected at the start"), y: axis("discounted return") });
+    show("members", [line("effective members", found.step, found.effective, colour(5)), ...(known ? [line("bound held", found.step, found.held, colour(4), { trace: { yaxis: "y2" } })] : [])],
+      { x: axis(STEPS), y: axis(`members, of ${found.members}`, { range: [0, found.members * 1.05] }),
+        yaxis2: axis("share of episodes", { overlaying: "y", side: "right", range: [0, 1.05], showgrid: false }) });
+  },
+};
+
+function last(values) {
+  return values?.length ? values[values.length - 1] : null;
+}
+
+const maze = {
+  id: "maze",
+  title: "The maze as the critics see it",
+  build(data) {
+    if (!data.mazes.length) return null;
+    const options = data.mazes.map((each) => ({ value: each.run, text: each.run }));
+    const menu = choice("run", "maze-run", options, () => { memory.frame = undefined; maze.draw(data); });
+    const slider = el("input", { type: "range", id: "frame", min: 0, step: 1, "aria-label": "evaluation", oninput: () => { memory.frame = Number(slider.value); maze.draw(data); } });
+    return [
+      el("p", {}, "Values of a body at rest, for the policy's action, at every place. Move the slider to go through training; colours mean the same at every step." + (data.thinned.maps ? ` To keep the page small, ${data.thinned.maps}.` : "")),
+      el("div", { class: "choices" }, options.length > 1 ? menu : null, el("label", {}, "training", slider, el("output", { id: "frame-step", for: "frame" }))),
+      el("div", { class: "figures maps" },
+        figure("map-mean", "Mean", "Higher towards the goal, if the critics have found the way."),
+        figure("map-std", "Standard deviation", "Bright where members disagree: where the data is thin."),
+        figure("map-lcb", "Lower confidence bound", "What the policy climbs: mean and doubt together."),
+        figure("map-paths", "Data and paths", "How much data there is (lighter is more, logarithmic) and where the policy went. Circle: start, star: goal, cross: where a path ended.")),
+    ];
+  },
+  draw(data) {
+    const found = data.mazes.find((each) => each.run === memory.chosen["maze-run"]);
+    const frames = found.frames, newest = frames.length - 1;
+    const frame = frames[Math.min(memory.frame ?? newest, newest)];
+    const slider = document.getElementById("frame");
+    slider.max = newest;
+    slider.value = frames.indexOf(frame);
+    document.getElementById("frame-step").textContent = `step ${number(frame.step)}`;
+    const run = data.runs.find((each) => each.name === found.run);
+    const summary = data.datasets.find((each) => each.fingerprint === run.made_by.fingerprint)?.summary;
+    const spacing = found.x[1] - found.x[0], half = spacing / 2;
+    const extent = [found.x[0] - half, last(found.x) + half, found.y[0] - half, last(found.y) + half];
+    for (const [kind, colorscale] of [["mean", "Viridis"], ["std", INFERNO], ["lcb", "Viridis"]]) {
+      const [zmin, zmax] = found.limits[kind];
+      mazeMap(`map-${kind}`, { x: found.x, y: found.y, z: decoded(frame[kind], found.x.length, zmin, zmax), zmin, zmax, colorscale, extent }, summary?.maze ?? { extent }, null, kind);
+    }
+    if (summary?.coverage) coverage("map-paths", summary, frame.paths);
+    else mazeMap("map-paths", { x: found.x, y: found.y, z: decoded(frame.mean, found.x.length, 1, 1), colorscale: [[0, "#8884"], [1, "#8884"]], showscale: false, extent }, { extent }, frame.paths, "free");
+  },
+};
+
+// A byte a point between the limits, 255 for walls.
+function decoded(text, width, low, high) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const rows = [];
+  for (let start = 0; start < bytes.length; start += width) {
+    rows.push(Array.from(bytes.subarray(start, start + width), (byte) => (byte === 255 ? null : low + byte / 254 * (high - low))));
+  }
+  return rows;
+}

@@ -1,0 +1,28 @@
+"use strict";
+// The page: drawn from data as often as there is fresh data; what was chosen stays chosen.
+
+const SECTIONS = [summary, learning, statistics, health, maze, datasets, reproduction, warnings];
+
+function draw(data, { title, sections = SECTIONS } = {}) {
+  const tasks = distinct(data.runs.map((run) => run.dataset));
+  const methods = distinct(data.runs.map((run) => run.algorithm));
+  const name = title ?? `${methods.join(", ")} on ${tasks.length > 3 ? several(tasks.length, "dataset") : tasks.join(", ")}`;
+  document.getElementById("title").textContent = name;
+  document.title = `${name} · chary`;
+  document.getElementById("subtitle").textContent = `${several(data.runs.length, "run")}, ${several(data.groups.length, "setting")}, ${several(tasks.length, "dataset")}` +
+    (data.warnings.length ? `, ${several(data.warnings.length, "warning")}` : "");
+  const built = sections.map((section) => ({ section, parts: section.build(data) })).filter(({ parts }) => parts);
+  for (const place of document.querySelectorAll(".plot.js-plotly-plot")) Plotly.purge(place);
+  fill(document.getElementById("contents"), built.map(({ section }) => el("a", { href: `#${section.id}` }, section.title)));
+  fill(document.getElementById("page"), built.map(({ section, parts }) => el("section", { id: section.id }, el("h2", {}, section.title), parts)));
+  document.getElementById("foot").textContent = `Made by chary ${data.version} from run folders alone. In figures: drag to zoom, double-click to go back.`;
+  for (const { section } of built) section.draw?.(data);
+  document.body.dataset.ready = "true";
+}
+
+const inlined = document.getElementById("data");
+if (inlined?.textContent.trim()) {
+  const data = JSON.parse(inlined.textContent);
+  draw(data);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(data));
+}

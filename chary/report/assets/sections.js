@@ -1,0 +1,207 @@
+"use strict";
+// The sections of a page. Each is {id, title, build(data) -> elements or null, draw(data)}: `build` makes the
+// places, `draw` fills them once they are on the page, and again when a choice changes.
+
+const NAMES = { score: "normalised score", success: "share of episodes that succeed", return: "return", length: "episode length (steps)" };
+const STEPS = "gradient steps";
+const several = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+const distinct = (values) => [...new Set(values)];
+
+const summary = {
+  id: "summary",
+  title: "Summary",
+  build(data) {
+    const measures = distinct(data.groups.map((group) => group.measure).filter(Boolean));
+    const measured = (group) => (measures.length > 1 && group.measure ? ` ${group.measure}` : "");
+    const percent = Math.round(100 * data.level);
+    const columns = [
+      { key: "algorithm", title: "algorithm", value: (g) => g.method, cell: (g) => g.algorithm },
+      { key: "setting", title: "setting", hint: "what differs between runs of the algorithm", value: (g) => g.method,
+        cell: (g) => { const changes = Object.entries(g.changes);
+          return changes.length ? changes.map(([key, value]) => el("span", { class: "change" }, `${key} ${value}`)) : [el("span", { class: "quiet" }, "–")]; } },
+      { key: "dataset", title: "dataset", class: "name", value: (g) => g.dataset, cell: (g) => g.dataset },
+      { key: "seeds", title: "seeds", value: (g) => g.seeds.length, cell: (g) => seedsIn(g.seeds) },
+      { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (g) => g.last.mean, cell: (g) => estimate(g.last) + measured(g) },
+      { key: "best", title: "best", number: true, hint: "at each run's best evaluation", value: (g) => g.best.mean, cell: (g) => estimate(g.best) + measured(g) },
+      { key: "verdict", title: "critics", class: "verdicts", value: (g) => ["bad", "warning", "note", "good"].indexOf(g.verdict.level), cell: (g) => badge(g.verdict.level, g.verdict.title) },
+      { key: "step", title: "steps", number: true, value: (g) => g.step, cell: (g) => (g.step < g.goal ? `${number(g.step)} of ${number(g.goal)}` : number(g.step)) },
+      { key: "speed", title: "updates/s", number: true, value: (g) => g.speed, cell: (g) => number(g.speed, 3) },
+      { key: "seconds", title: "time a run", number: true, value: (g) => g.seconds, cell: (g) => duration(g.seconds) },
+    ];
+    return [
+      el("p", {}, `One line for each method and dataset; a click on a heading sorts. Results are ${measures.map((name) => NAMES[name] + "s").join(" or ") || "not there yet"}, as means over seeds with ${percent}% bootstrap intervals. ` +
+        "“Last” is what training ended with; “best” was picked by looking at evaluations, which nobody can do without a simulator. Marked words are settings in which runs differ."),
+      sortableTable(columns, data.groups, "groups"),
+    ];
+  },
+};
+
+function seedsIn(seeds) {
+  return seeds.length > 6 ? `${seeds.length} seeds` : seeds.map((seed) => seed ?? "?").join(", ");
+}
+
+const learning = {
+  id: "learning",
+  title: "Learning curves",
+  build(data) {
+    if (!data.learning.some((curves) => Object.keys(curves).length) && !metricNames(data).length) return null;
+    const measures = Object.keys(NAMES).filter((name) => data.learning.some((curves) => curves[name]));
+    const quantities = [...measures.map((value) => ({ value, text: NAMES[value] })), ...metricNames(data).map((value) => ({ value: `log:${value}`, text: `logged: ${value}` }))];
+    const thinned = data.thinned.curves ? ` Logged curves are thinned to ${data.thinned.curves} points each.` : "";
+    return [
+      el("div", { class: "choices" }, taskChoice(data), choice("show", "quantity", quantities, () => learning.draw(data))),
+      el("div", { class: "figures" },
+        figure("curves", "While training", "Each line is the mean over a method's seeds at each evaluation, the band its interval; wide bands mean that seeds " +
+          "disagree. Click an entry of the legend to hide or show a method. Logged numbers are drawn as one line a run." + thinned),
+        figure("episodes", "Every episode of the last evaluation", "A point is the return of one episode, over all seeds; the box holds the middle half. " +
+          "Two clouds mean that the policy sometimes succeeds and sometimes fails outright, which a mean hides.")),
+    ];
+  },
+  draw(data) {
+    const task = memory.chosen.task, quantity = memory.chosen.quantity;
+    const mine = data.groups.map((group, i) => ({ group, i })).filter(({ group }) => group.dataset === task);
+    const crowded = mine.length > 12;
+    const traces = quantity.startsWith("log:") ? loggedLines(data, task, quantity.slice(4))
+      : mine.flatMap(({ group, i }) => { const curve = data.learning[i][quantity]; return curve ? lineWithBand(group.method, curve.step, curve, colour(i), { band: !crowded }) : []; });
+    show("curves", traces, { x: axis(STEPS), y: axis(NAMES[quantity] ?? quantity.slice(4)), height: 400, showlegend: mine.length > 1 });
+    const boxes = mine.toReversed().map(({ group, i }) => {
+      const runs = data.runs.filter((run) => run.group === i);
+      return { type: "box", orientation: "h", x: runs.flatMap((run) => run.returns), name: folded(group.method), boxpoints: "all", jitter: 0.6, pointpos: 0,
+        text: runs.flatMap((run) => run.returns.map(() => `seed ${run.seed ?? "?"}`)), hovertemplate: "return %{x:.4g}, %{text}<extra>%{fullData.name}</extra>",
+        marker: { color: faint(colour(i), 0.55), size: 4 }, line: { color: colour(i), width: 1.2 }, fillcolor: faint(colour(i), 0.1) };
+    }).filter((box) => box.x.length);
+    show("episodes", boxes, { x: axis("return of an episode"), y: axis("", { type: "category" }), height: Math.max(400, 90 + 44 * boxes.length), showlegend: false });
+  },
+};
+
+function metricNames(data) {
+  return distinct(data.runs.flatMap((run) => Object.keys(run.metrics))).filter((name) => name !== "step").sort();
+}
+
+function loggedLines(data, task, name) {
+  const seen = new Set();
+  return data.runs.filter((run) => run.dataset === task && run.metrics[name]).map((run) => {
+    const method = data.groups[run.group].method, first = !seen.has(method);
+    seen.add(method);
+    return { type: "scatter", mode: "lines", x: run.metrics.step, y: run.metrics[name], name: plain(method), legendgroup: plain(method), showlegend: first,
+      line: { color: faint(colour(run.group), 0.8), width: 1.4 }, text: plain(run.name), hovertemplate: "step %{x:,}: %{y:.4g}<extra>%{text}</extra>" };
+  });
+}
+
+function taskChoice(data) {
+  const tasks = distinct(data.groups.map((group) => group.dataset));
+  const menu = choice("dataset", "task", tasks.map((value) => ({ value, text: value })), () => learning.draw(data));
+  return tasks.length > 1 ? menu : null;
+}
+
+const statistics = {
+  id: "statistics",
+  title: "Across seeds and tasks",
+  build(data) {
+    const found = data.statistics;
+    if (!found) return null;
+    const where = found.tasks.length > 1 ? `${found.tasks.length} tasks (${found.tasks.join(", ")})` : found.tasks[0];
+    const fewer = found.compared.length < found.methods.length ? ` The best ${found.compared.length} methods of ${found.methods.length} are shown.` : "";
+    return [
+      el("p", {}, `Last scores on ${where}. Few seeds say little: look at the intervals before the order. They are stratified bootstraps, which draw seeds again within each task (Agarwal et al. 2021).`),
+      el("div", { class: "figures" },
+        figure("iqm", "Interquartile mean", "The mean of the middle half of all runs: not moved by one lucky or one failed seed, as a mean is, and steadier than a median. Lines are intervals."),
+        figure("profile", "Performance profile", "How large a share of runs scores more than the number below. A curve that is higher everywhere belongs to the better method; where curves cross, it depends on what you need." + fewer),
+        found.compared.length > 1 ? figure("improvement", "Probability of improvement", "How likely a run of the method on the left beats one of the method below, on a task drawn at random. 0.5 is a coin; values whose interval (shown on pointing) holds 0.5 decide nothing." + fewer) : null),
+    ];
+  },
+  draw(data) {
+    const found = data.statistics;
+    const place = Object.fromEntries(data.groups.toReversed().map((group) => [group.method, data.groups.findIndex((other) => other.method === group.method)]));
+    dots("iqm", found.methods, NAMES[found.measure]);
+    const lines = found.compared.flatMap((name) => {
+      const column = (i) => found.profiles[name].map((point) => point[i]);
+      return lineWithBand(name, found.thresholds, { mean: column(0), low: column(1), high: column(2) }, colour(place[name]), { band: found.compared.length < 7 });
+    });
+    show("profile", lines, { x: axis(NAMES[found.measure]), y: axis("share of runs above", { range: [-0.02, 1.02] }), height: 340, showlegend: found.compared.length > 1 });
+    if (found.compared.length > 1) matrix("improvement", found.compared, found.improvement, "this method beats ...");
+  },
+};
+
+const datasets = {
+  id: "data",
+  title: "Data",
+  build(data) {
+    return data.datasets.flatMap((dataset, i) => {
+      const found = dataset.summary;
+      const sizes = `${number(dataset.transitions)} transitions, ${dataset.observation_size ?? "?"} observations, ${dataset.action_size ?? "?"} actions`;
+      const title = el("h3", {}, dataset.name);
+      if (!found) return [title, el("p", {}, `${sizes}. These runs began before chary kept a summary of their data, so there is no more to tell.`)];
+      const ends = `${several(found.episodes, "episode")}, of which ${number(found.terminals)} came to an end of their own and ${number(found.timeouts)} were cut off`;
+      return [
+        title,
+        el("p", {}, `${sizes}; ${ends}. Mean return ${number(found.returns.mean)} (${number(found.returns.min)} to ${number(found.returns.max)}).`),
+        el("div", { class: "figures" },
+          figure(`returns-${i}`, "Returns", "The return of every logged episode: what the behaviour that made the data could do."),
+          figure(`lengths-${i}`, "Lengths", "How many steps episodes took."),
+          found.coverage ? figure(`coverage-${i}`, "Coverage", "Where the data is, by the first two observations, on a logarithmic scale. In the empty parts critics can only guess.") : null),
+        el("h3", {}, "What the doctor found"),
+        found.findings.length
+          ? el("div", {}, found.findings.map((each) => el("div", { class: `verdict ${each.severity === "error" ? "bad" : each.severity}` }, el("b", {}, each.rule), el("span", {}, `${each.message} ${each.fix}`))))
+          : el("p", {}, `Nothing is wrong or odd in the ${number(found.examined)} transitions that were examined.`),
+      ];
+    });
+  },
+  draw(data) {
+    data.datasets.forEach((dataset, i) => {
+      const found = dataset.summary;
+      if (!found) return;
+      bars(`returns-${i}`, found.returns, "return of an episode", "episodes");
+      bars(`lengths-${i}`, found.lengths, "length of an episode (steps)", "episodes");
+      if (found.coverage) coverage(`coverage-${i}`, found);
+    });
+  },
+};
+
+function coverage(id, found, paths) {
+  const { extent, counts } = found.coverage;
+  const [left, right, bottom, top] = extent;
+  const steps = (low, high, count) => counts.map((_, i) => low + (i + 0.5) * (high - low) / count);
+  const z = counts.map((row) => row.map((count) => (count ? Math.log10(count) : null)));
+  const heat = { x: steps(left, right, counts.length), y: steps(bottom, top, counts.length), z, extent, colorscale: "Viridis", showscale: false };
+  if (found.maze || paths) return mazeMap(id, heat, found.maze, paths, "log10 of transitions");
+  return show(id, [{ type: "heatmap", ...heat, hovertemplate: "%{x:.3g}, %{y:.3g}: 10^%{z:.2f} transitions<extra></extra>" }],
+    { x: axis("observation 0"), y: axis("observation 1"), height: 300 });
+}
+
+const reproduction = {
+  id: "reproduction",
+  title: "Reproduction",
+  build(data) {
+    const machines = distinct(data.runs.map((run) => JSON.stringify([run.made_by.chary, run.made_by.versions, run.made_by.layout])));
+    const which = (key) => data.runs.filter((run) => JSON.stringify([run.made_by.chary, run.made_by.versions, run.made_by.layout]) === key);
+    const columns = [
+      { key: "name", title: "run", class: "name", value: (r) => r.name, cell: (r) => r.name },
+      { key: "command", title: "command", value: (r) => r.made_by.command, cell: (r) => el("code", {}, r.made_by.command || "–") },
+      { key: "data", title: "data fingerprint", value: (r) => r.made_by.fingerprint, cell: (r) => el("code", { title: r.made_by.fingerprint }, r.made_by.fingerprint.slice(0, 12)) },
+    ];
+    return [
+      el("p", {}, "With the same versions on the same kind of machine, these commands give the same numbers to the last bit. The fingerprint is the SHA-256 of every number in the data."),
+      sortableTable(columns, data.runs, "commands"),
+      ...machines.flatMap((key) => {
+        const [chary, versions, layout] = JSON.parse(key);
+        const runs = which(key);
+        const facts = { chary, ...versions, ...layout };
+        return [el("h3", {}, machines.length > 1 ? `Versions and hardware of ${several(runs.length, "run")}: ${runs.slice(0, 4).map((run) => run.name).join(", ")}${runs.length > 4 ? ", ..." : ""}` : "Versions and hardware"),
+          el("dl", {}, Object.entries(facts).map(([key, value]) => [el("dt", {}, key), el("dd", {}, String(value))]))];
+      }),
+    ];
+  },
+};
+
+const warnings = {
+  id: "warnings",
+  title: "Warnings",
+  build(data) {
+    if (!data.warnings.length) return null;
+    return [
+      el("p", {}, "These files could not be used; everything else on this page is made without them."),
+      el("ul", {}, data.warnings.map((each) => el("li", {}, each.run ? `${each.run}: ${each.message}` : each.message))),
+    ];
+  },
+};

@@ -1,0 +1,231 @@
+"""The report for a paper or a README: tables in Markdown, figures as pictures beside it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chary.progress import duration
+from chary.report.figures import as_text, palette, save_figure
+from chary.report.tables import cell_text, markdown_table, write_page
+from chary.runs import Record
+from chary.statistics import LEVEL
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMNS = {
+    "algorithm": "algorithm", "setting": "setting", "dataset": "dataset", "seeds": "seeds",
+    "last": "last", "best": "best", "steps": "steps", "speed": "updates/s", "time": "time a run",
+    "verdict": "critics",
+}  # fmt: skip
+MOST_BANDS = 6
+"""With more methods than this, bands hide one another."""
+LABELS = {"score": "normalised score", "return": "return"}
+
+
+def write_markdown(data: Record, destination: Path) -> None:
+    """Write the page, and its figures beside it as <name>-<figure>.png."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    shown: list[str] = []
+    for name, title, draw in (
+        ("curves", "Learning curves", _curves),
+        ("statistics", "Across seeds and tasks", _statistics),
+        ("health", "Disagreement and calibration", _health),
+    ):
+        figure = draw(data)
+        if figure is not None:
+            path = destination.with_name(f"{destination.stem}-{name}.png")
+            save_figure(figure, path)
+            shown.append(f"## {title}\n\n![{title}]({path.name})")
+    after = [*shown, _verdicts(data), _reproduction(data), _warnings(data)]
+    notes = [
+        f"Last and best evaluation of each run, as means over seeds with {LEVEL:.0%} bootstrap "
+        f"intervals ({', '.join(_measures(data)) or 'nothing was evaluated'}). The last column is the "
+        "gravest verdict on the critics of these runs."
+    ]
+    write_page(
+        destination,
+        "Report",
+        [_row(group) for group in data["groups"]],
+        COLUMNS,
+        notes=notes,
+        after="\n\n".join(part for part in after if part),
+    )
+
+
+def _row(group: Record) -> Record:
+    return {
+        **group,
+        "setting": ", ".join(f"{key} {value}" for key, value in group["changes"].items()) or None,
+        "seeds": " ".join(map(str, group["seeds"])),
+        "last": _estimate(group["last"]),
+        "best": _estimate(group["best"]),
+        "steps": group["step"],
+        "time": None if group["seconds"] is None else duration(group["seconds"]),
+        "verdict": group["verdict"]["title"],
+    }
+
+
+def _estimate(found: Record) -> str | None:
+    if found["mean"] is None:
+        return None
+    interval = "" if found["low"] is None else f" ({found['low']:.4g} to {found['high']:.4g})"
+    return f"{found['mean']:.4g}{interval}"
+
+
+def _measures(data: Record) -> list[str]:
+    return sorted({LABELS[group["measure"]] for group in data["groups"] if group["measure"]})
+
+
+def _verdicts(data: Record) -> str:
+    rows = [
+        {
+            "run": run["name"],
+            "members": run["health"] and run["health"]["members"],
+            "effective": run["health"] and run["health"]["effective"][-1],
+            "held": run["health"] and run["health"]["held"][-1],
+            "verdict": " ".join(f"{v['title']}." for v in run["verdicts"]),
+        }
+        for run in data["runs"]
+    ]
+    columns = {
+        "run": "run", "members": "members", "effective": "count as", "held": "bound held",
+        "verdict": "verdicts",
+    }  # fmt: skip
+    return f"## Can the critics be believed?\n\n{markdown_table(rows, columns)}"
+
+
+def _reproduction(data: Record) -> str:
+    rows = [
+        {
+            "run": run["name"],
+            "command": f"`{run['made_by']['command']}`",
+            "data": f"`{run['made_by']['fingerprint'][:12]}`",
+            "machine": cell_text(run["made_by"]["layout"].get("cpu")),
+            "chary": cell_text(run["made_by"]["chary"]),
+        }
+        for run in data["runs"]
+    ]
+    columns = {
+        "run": "run", "command": "command", "data": "data", "machine": "machine", "chary": "chary",
+    }  # fmt: skip
+    return f"## Reproduction\n\n{markdown_table(rows, columns)}"
+
+
+def _warnings(data: Record) -> str:
+    lines = [f"- {w['run'] + ': ' if w['run'] else ''}{w['message']}" for w in data["warnings"]]
+    return "## Warnings\n\n" + "\n".join(lines) if lines else ""
+
+
+def _curves(data: Record) -> Any:
+    """A panel for each dataset: means over seeds with their intervals."""
+    panels: dict[str, list[int]] = {}
+    for index, group in enumerate(data["groups"]):
+        if group["measure"]:
+            panels.setdefault(group["dataset"], []).append(index)
+    if not panels:
+        return None
+    figure, axes = _panels(len(panels))
+    colours = palette(len(data["groups"]))
+    for axis, (dataset, members) in zip(axes, panels.items(), strict=True):
+        for index in members:
+            group = data["groups"][index]
+            curve = data["learning"][index][group["measure"]]
+            steps, mean, low, high = (
+                np.array(curve[key], np.float64) for key in ("step", "mean", "low", "high")
+            )
+            axis.plot(
+                steps,
+                mean,
+                "o-",
+                color=colours[index],
+                markersize=3,
+                label=as_text(group["method"]),
+            )
+            if len(members) <= MOST_BANDS:
+                axis.fill_between(steps, low, high, color=colours[index], alpha=0.13, linewidth=0)
+        axis.set(
+            title=dataset,
+            xlabel="gradient steps",
+            ylabel=LABELS[data["groups"][members[0]]["measure"]],
+        )
+        axis.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _statistics(data: Record) -> Any:
+    """Interquartile means, and the profiles of the best methods."""
+    found = data["statistics"]
+    if found is None:
+        return None
+    figure, (left, right) = _panels(2)
+    rows = found["methods"][::-1]
+    colours = dict(zip([row["name"] for row in found["methods"]], palette(len(rows)), strict=True))
+    for place, row in enumerate(rows):
+        left.plot(row["mean"], place, "o", color=colours[row["name"]])
+        if row["low"] is not None:
+            left.plot(
+                [row["low"], row["high"]], [place] * 2, color=colours[row["name"]], linewidth=1.2
+            )
+    left.set_yticks(range(len(rows)), [as_text(row["name"]) for row in rows])
+    left.set(title=f"interquartile mean, {LEVEL:.0%} interval", xlabel=LABELS[found["measure"]])
+    for name in found["compared"]:
+        mean, low, high = np.array(found["profiles"][name], np.float64).T
+        right.plot(found["thresholds"], mean, color=colours[name], label=as_text(name))
+        if len(found["compared"]) <= MOST_BANDS:
+            right.fill_between(
+                found["thresholds"], low, high, color=colours[name], alpha=0.13, linewidth=0
+            )
+    right.set(
+        title="share of runs above a score", xlabel=LABELS[found["measure"]], ylim=(-0.03, 1.03)
+    )
+    right.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _health(data: Record) -> Any:
+    """Disagreement and calibration of each method's first run that has critics."""
+    seen: dict[int, Record] = {}
+    for run in data["runs"]:
+        if run["health"]:
+            seen.setdefault(run["group"], run)
+    if not seen:
+        return None
+    figure, (left, right) = _panels(2)
+    colours = palette(len(data["groups"]))
+    for index, run in seen.items():
+        found, method = run["health"], as_text(data["groups"][index]["method"])
+        steps, colour = found["step"], colours[index]
+        left.plot(steps, found["std"]["data"], color=colour, label=method)
+        left.plot(steps, found["std"]["random"], color=colour, linestyle=":")
+        right.plot(steps, found["mean"], color=colour, label=method)
+        right.plot(steps, found["achieved"], color=colour, linestyle=":")
+    left.set(
+        title="std of the members: logged actions, random ones (dotted)", xlabel="gradient steps"
+    )
+    right.set(title="expected at the start, achieved (dotted)", xlabel="gradient steps")
+    for axis in (left, right):
+        axis.set_ylabel("learner's reward units", fontsize=9)
+    left.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _panels(count: int) -> "tuple[Any, list[Axes]]":
+    import matplotlib.pyplot as plt
+
+    columns = min(count, 2)
+    rows = -(-count // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(5.8 * columns, 3.9 * rows), layout="constrained", squeeze=False
+    )
+    for axis in axes.flat:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(linewidth=0.4, alpha=0.6)
+        axis.tick_params(labelsize=8)
+        axis.title.set_fontsize(10)
+    for axis in axes.flat[count:]:
+        axis.set_visible(False)
+    return figure, list(axes.flat[:count])

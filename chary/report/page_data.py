@@ -1,0 +1,206 @@
+"""Everything a page shows, as plain JSON: the report has it inside, a live page asks for it again."""
+
+from collections.abc import Sequence
+from math import isfinite
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from chary.report import compare, health, maps, verdicts
+from chary.report.compare import Group
+from chary.report.health import ACTIONS, Health
+from chary.report.story import RunStory, thin
+from chary.runs import Record
+from chary.statistics import LEVEL, bootstrap_each
+from chary.version import __version__
+
+POINTS = 250_000
+"""Points of all logged curves together."""
+MOST_POINTS, FEWEST_POINTS = 400, 30
+"""Of a single curve."""
+MEASURES = ("score", "success", "return", "length")
+"""What evaluations are drawn by, as far as a task knows it."""
+MOST_EPISODES = 100
+"""Episodes of a run that calibration is drawn for."""
+
+
+def page_data(stories: Sequence[RunStory], problems: Sequence[str] = ()) -> Record:
+    """The page of these runs."""
+    points = curve_points(stories)
+    runs = [run_data(story, health.examine(story), points) for story in stories]
+    found, left_out = maps.maze_maps(stories)
+    # After all else: files that cannot be used are noticed on the way.
+    data = overview(stories, runs, points, problems)
+    data["thinned"]["maps"] = left_out
+    place = {name: i for i, group in enumerate(data["groups"]) for name in group["names"]}
+    runs = [{**run, "group": place[run["name"]]} for run in runs]
+    across = compare.across_tasks(compare.group_runs(stories))
+    more = {"statistics": across, "mazes": found, "datasets": _datasets(stories)}
+    return {**data, "runs": runs, **_plain(more)}
+
+
+def curve_points(stories: Sequence[RunStory]) -> int:
+    """Points of each logged curve: fewer of each where there are many."""
+    curves = sum(len(story.metrics) for story in stories)
+    return max(FEWEST_POINTS, min(MOST_POINTS, POINTS // max(1, curves)))
+
+
+def overview(
+    stories: Sequence[RunStory], runs: Sequence[Record], points: int, problems: Sequence[str]
+) -> Record:
+    """What is to be said of all runs together, from them and their own parts of the page."""
+    groups = compare.group_runs(stories)
+    data = {
+        "version": __version__,
+        "level": LEVEL,
+        "groups": [_group(group, runs) for group in groups],
+        "learning": [_learning(group) for group in groups],
+        "warnings": [
+            *({"run": "", "message": problem} for problem in problems),
+            *({"run": s.name, "message": message} for s in stories for message in s.warnings),
+        ],
+        "thinned": {
+            "curves": points if any(len(s.metrics["step"]) > points for s in stories) else None,
+            "health": health.MOST
+            if any(len(s.snapshot_steps) > health.MOST for s in stories)
+            else None,
+        },
+    }
+    return _plain(data)
+
+
+def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
+    """A run for itself: its logs, its last episodes, its ensemble, and how to repeat it."""
+    kept = thin(len(story.metrics["step"]), points)
+    dataset = story.part("dataset")
+    last, best = story.last, story.best
+    data = {
+        "name": story.name,
+        "algorithm": story.algorithm,
+        "dataset": story.dataset,
+        "seed": story.seed,
+        "step": story.step,
+        "goal": story.goal,
+        "speed": story.speed,
+        "seconds": story.seconds,
+        "updated": story.timing[-1].get("time") if story.timing else None,
+        "diverged": story.diverged,
+        "measure": story.measure,
+        "last": last and {key: last.get(key) for key in ("step", *MEASURES)},
+        "best": best and {key: best.get(key) for key in ("step", *MEASURES)},
+        "returns": last["returns"] if last else [],
+        "metrics": {name: column[kept] for name, column in story.metrics.items()},
+        "verdicts": [v._asdict() for v in verdicts.judge(story, examined)],
+        "health": _health(examined) if examined else None,
+        "made_by": {
+            "command": story.config.get("command", ""),
+            "chary": story.config.get("chary", ""),
+            "fingerprint": dataset.get("fingerprint", ""),
+            "versions": story.part("versions"),
+            "layout": {k: v for k, v in story.part("layout").items() if k != "population"},
+        },
+    }
+    return _plain(data)
+
+
+def _health(found: Health) -> Record:
+    looks, last = found.looks, found.last
+    shown = thin(len(last.achieved), MOST_EPISODES)
+    with np.errstate(all="ignore"):
+        return {
+            "members": last.members,
+            "beta": found.beta,
+            "bounds": found.bounds,
+            "step": [look.step for look in looks],
+            "std": {kind: [look.std[kind] for look in looks] for kind in ACTIONS},
+            "mean": [look.mean.mean() for look in looks],
+            "lcb": [None if look.lcb is None else look.lcb.mean() for look in looks],
+            "achieved": [look.achieved.mean() for look in looks],
+            "held": [look.held for look in looks],
+            "effective": [look.effective for look in looks],
+            "lost": [len({*look.dead, *look.wild}) for look in looks],
+            "starts": {
+                "mean": last.mean[shown],
+                "lcb": None if last.lcb is None else last.lcb[shown],
+                "achieved": last.achieved[shown],
+            },
+        }
+
+
+def _group(group: Group, runs: Sequence[Record]) -> Record:
+    """A line of the summary."""
+    names = {run.name for run in group.runs}
+    mine = [run for run in runs if run["name"] in names]
+    judged = [run["verdicts"][0] for run in mine]
+    gravest = min(judged, key=lambda v: verdicts.GRAVEST_FIRST.index(v["level"]))
+    return {
+        "method": group.method,
+        "algorithm": group.algorithm,
+        "changes": {key: compare.shown(value) for key, value in group.changes.items()},
+        "dataset": group.dataset,
+        "seeds": [run.seed for run in group.runs],
+        "names": [run.name for run in group.runs],
+        "measure": next((run.measure for run in group.scored), None),
+        "last": group.last()._asdict(),
+        "best": group.best()._asdict(),
+        "step": min(run.step for run in group.runs),
+        "goal": max(run.goal for run in group.runs),
+        "speed": group.speed(),
+        "seconds": group.seconds(),
+        "diverged": sum(run.diverged is not None for run in group.runs),
+        "verdict": gravest,
+    }
+
+
+def _learning(group: Group) -> Record:
+    """Mean and interval over seeds at every evaluation, by each measure."""
+    curves: Record = {}
+    for measure in MEASURES:
+        values: dict[int, list[float]] = {}
+        for run in group.runs:
+            for evaluation in run.evaluations:
+                if isinstance(evaluation.get(measure), int | float):
+                    values.setdefault(evaluation["step"], []).append(evaluation[measure])
+        steps = sorted(values)
+        if steps:
+            estimates = bootstrap_each([values[step] for step in steps])
+            columns = {key: [getattr(e, key) for e in estimates] for key in ("mean", "low", "high")}
+            curves[measure] = {"step": steps, "seeds": [len(values[s]) for s in steps], **columns}
+    return curves
+
+
+def _datasets(stories: Sequence[RunStory]) -> list[Record]:
+    """Each dataset once, by its fingerprint."""
+    found: dict[str, Record] = {}
+    for story in stories:
+        described = story.part("dataset")
+        key = str(described.get("fingerprint") or story.dataset)
+        if key not in found or (story.data and not found[key]["summary"]):
+            found[key] = {
+                "name": story.dataset,
+                "fingerprint": described.get("fingerprint", ""),
+                "transitions": described.get("transitions"),
+                "observation_size": described.get("observation_size"),
+                "action_size": described.get("action_size"),
+                "summary": story.data or None,
+            }
+    return list(found.values())
+
+
+def _plain(value: Any) -> Any:
+    """Plain JSON with six digits, which are more than a page can show and less than a file would hold.
+
+    Asked of every number on the page, so it looks at types alone.
+    """
+    kind = type(value)
+    if kind is float:
+        return float(f"{value:.6g}") if isfinite(value) else None
+    if kind in (str, int, bool, NoneType):
+        return value
+    if kind is dict:
+        # A clock time needs more digits than six.
+        return {key: item if key == "updated" else _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return _plain(value.tolist())  # NumPy's arrays and numbers

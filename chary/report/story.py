@@ -1,0 +1,247 @@
+"""A run as it can be told: read from its folder alone, whatever state that is in.
+
+A file that is torn or not what its name says costs a line in `warnings` and what was in it, no more.
+"""
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from os.path import commonpath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chary.errors import CharyError
+from chary.runs import LOGS, Record, RunFolder, find_runs, headline, seconds_in
+
+Columns = dict[str, np.ndarray]
+"""Equally long arrays by name, `step` among them; NaN where a line had no such number."""
+
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+"""What NumPy raises on files that are not whole or not its own."""
+
+
+@dataclass(frozen=True)
+class RunStory:
+    """One run, with everything that was kept of it."""
+
+    name: str
+    folder: RunFolder
+    config: Record
+    metrics: Columns
+    timing: list[Record]
+    evaluations: list[Record]
+    data: Record
+    """What was noted of the data when training began; empty in older folders."""
+    diverged: str | None
+    """Why training ended in numbers without meaning, if it did."""
+    warnings: list[str] = field(default_factory=list)
+    """Files that could not be used, a sentence each."""
+
+    @property
+    def algorithm(self) -> str:
+        return str(self.config["algorithm"])
+
+    @property
+    def dataset(self) -> str:
+        return str(self.part("dataset").get("name", "unknown"))
+
+    @property
+    def seed(self) -> int | None:
+        return self.part("run").get("seed")
+
+    @property
+    def goal(self) -> int:
+        """Steps that the run is meant to take."""
+        steps = self.part("run").get("steps")
+        return steps if isinstance(steps, int) else self.step
+
+    @property
+    def step(self) -> int:
+        """How far the run has got, by its logs."""
+        logged = self.metrics["step"][-1:].tolist() + [e["step"] for e in self.evaluations[-1:]]
+        return int(max(logged, default=0))
+
+    @property
+    def seconds(self) -> float:
+        return seconds_in(self.timing)
+
+    @property
+    def speed(self) -> float | None:
+        """Updates a second, over the whole run; evaluations on the way count as time."""
+        return self.timing[-1]["step"] / self.seconds if self.timing else None
+
+    @property
+    def last(self) -> Record | None:
+        return self.evaluations[-1] if self.evaluations else None
+
+    @property
+    def best(self) -> Record | None:
+        """Of equals the later."""
+        return max(self.evaluations, key=lambda e: (headline(e), e["step"]), default=None)
+
+    @property
+    def measure(self) -> str | None:
+        """What ranks the evaluations, if there are any: the normalised score, or the return."""
+        if self.last is None:
+            return None
+        return "return" if self.last.get("score") is None else "score"
+
+    def part(self, name: str) -> Record:
+        """A section of config.json; empty where it is missing or something else."""
+        section = self.config.get(name)
+        return section if isinstance(section, dict) else {}
+
+    def warn(self, message: str) -> None:
+        """Remember what could not be used, once."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    @cached_property
+    def snapshot_steps(self) -> list[int]:
+        """Steps of the evaluations at which the critics were asked."""
+        return [int(path.stem) for path in self.folder.diagnostics()]
+
+    def snapshots(
+        self, names: Sequence[str], *, most: int
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Steps with the arrays of these names that are there, at most so many, evenly spread."""
+        paths = self.folder.diagnostics()
+        for index in thin(len(paths), most):
+            path = paths[index]
+            try:
+                # NumPy leaves a torn file open; what is opened here is closed here.
+                with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+                    arrays = {name: file[name] for name in names if name in file}
+                _require_shapes(arrays)
+            except UNREADABLE:
+                self.warn(f"diagnostics/{path.name}: torn or not of a run; passed over.")
+                continue
+            yield int(path.stem), arrays
+
+
+def read_runs(paths: Sequence[Path]) -> tuple[list[RunStory], list[str]]:
+    """The runs in folders, or below them, and what was found there that is no run."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        if not path.is_dir():
+            raise CharyError(f"{path}: no such folder. Name run folders, or one that holds them.")
+        below = find_runs(path)
+        if not below:
+            raise CharyError(f"{path}: no runs in this folder (no config.json in it or below).")
+        found |= {run.resolve(): run for run in below}
+    stories: list[RunStory] = []
+    problems: list[str] = []
+    names = _names(list(found))
+    for path in found.values():
+        try:
+            stories.append(read_run(path, name=names[path.resolve()]))
+        except CharyError as error:
+            problems.append(f"{str(error).rstrip('.')}; passed over.")
+    if not stories:
+        raise CharyError(f"{paths[0]}: none of the runs can be read. {problems[0]}")
+    return stories, problems
+
+
+def read_run(path: Path, *, name: str | None = None) -> RunStory:
+    """One run; only a config.json that cannot be read is an error."""
+    folder = RunFolder.open(path)
+    warnings: list[str] = []
+    logs: dict[str, list[Record]] = {}
+    for log in LOGS:
+        try:
+            records, torn = folder.read_and_count(log)
+        except OSError as error:
+            records, torn = [], 0
+            warnings.append(f"{log}.jsonl: cannot be read ({error.strerror or error}).")
+        sound = [record for record in records if _means_something(log, record)]
+        torn += len(records) - len(sound)
+        if torn:
+            lines = f"{torn} lines are" if torn > 1 else "a line is"
+            warnings.append(f"{log}.jsonl: {lines} torn or not of a run; passed over.")
+        logs[log] = sorted(sound, key=lambda record: record["step"])
+    if foreign := folder.foreign():
+        warnings.append(f"not of a run, and passed over: {', '.join(foreign)}.")
+    return RunStory(
+        name=name or path.resolve().name,
+        folder=folder,
+        config=folder.config,
+        metrics=_columns(logs["metrics"]),
+        timing=logs["timing"],
+        evaluations=logs["evals"],
+        data=_data(folder, warnings),
+        diverged=_diverged(folder, warnings),
+        warnings=warnings,
+    )
+
+
+def thin(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below count, evenly spread, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return np.unique(np.linspace(0, count - 1, most).round().astype(int)).tolist()
+
+
+def _names(paths: Sequence[Path]) -> dict[Path, str]:
+    """What tells runs apart: their paths, less what all have in common."""
+    if len(paths) == 1:
+        return {paths[0]: paths[0].name}
+    common = commonpath(paths)
+    return {path: str(path.relative_to(common)) for path in paths}
+
+
+def _means_something(log: str, record: Record) -> bool:
+    """Whether a line has what lines of its log are read for."""
+    if log == "timing":
+        speed = record.get("steps_per_s")
+        return isinstance(speed, int | float) and speed > 0
+    if log == "evals":
+        return _numbers(record.get("returns")) and isinstance(record.get("return"), int | float)
+    return True
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, int | float) for item in value)
+
+
+def _columns(records: Sequence[Record]) -> Columns:
+    numbers = (int, float)  # exactly: a bool is none
+    names = dict.fromkeys(
+        key for record in records for key, value in record.items() if type(value) in numbers
+    )
+    columns: Columns = {"step": np.zeros(0)}
+    for key in names:
+        values = [record.get(key) for record in records]
+        columns[key] = np.array([v if type(v) in numbers else np.nan for v in values], np.float64)
+    return columns
+
+
+def _data(folder: RunFolder, warnings: list[str]) -> Record:
+    try:
+        return folder.data()
+    except (OSError, ValueError):
+        warnings.append("data.json: torn or not of a run; passed over.")
+        return {}
+
+
+def _diverged(folder: RunFolder, warnings: list[str]) -> str | None:
+    try:
+        return folder.divergence()
+    except (OSError, ValueError, KeyError, TypeError):
+        warnings.append("diverged.json: torn or not of a run; passed over.")
+        return None
+
+
+def _require_shapes(arrays: dict[str, np.ndarray]) -> None:
+    """Refuse arrays that are not what a run's diagnostics hold."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise ValueError(f"{name} holds no numbers")
+        if name.startswith(("values_", "map_m", "map_s", "map_l", "start_v")) and array.ndim != 2:
+            raise ValueError(f"{name} is no table")
+    values, returns = arrays.get("start_values"), arrays.get("discounted_returns")
+    if values is not None and returns is not None and values.shape[1:] != returns.shape:
+        raise ValueError("values and returns are of different episodes")

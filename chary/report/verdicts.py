@@ -1,0 +1,290 @@
+"""What an ensemble's health means, in words, and what to do about it."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from chary.report.health import Health
+from chary.report.story import RunStory
+
+Level = Literal["good", "note", "warning", "bad"]
+GRAVEST_FIRST = ("bad", "warning", "note", "good")
+
+IDLE = 1e-3
+"""Members that differ less than this, relative to how values differ between states, agree."""
+SLACK = 0.05
+"""Of the range of possible returns, by which values may leave it: critics are not exact."""
+FAR = 0.25
+"""Of that range, by which a prediction may miss what is achieved."""
+HELD, BROKEN = 0.9, 0.5
+"""Shares of episodes in which a bound that is worth its name holds, and in which it says nothing."""
+CLEARLY = 1.2
+"""How many times as large disagreement must be to count as larger."""
+FEW = 0.25
+"""Share of the members below which their effective number is worth a warning."""
+
+
+class Verdict(NamedTuple):
+    """One judgement."""
+
+    level: Level
+    rule: str
+    title: str
+    text: str
+    advice: str = ""
+
+
+def judge(story: RunStory, health: Health | None) -> list[Verdict]:
+    """Everything there is to say, the gravest first."""
+    verdicts: list[Verdict] = []
+    if story.diverged:
+        verdicts.append(
+            Verdict("bad", "ended", "Training ended in numbers without meaning", story.diverged)
+        )
+    if health is None:
+        return [*verdicts, _nothing(story)]
+    verdicts += [*_members(health), *_range(story, health), *_disagreement(health)]
+    verdicts += _calibration(story, health, quiet={verdict.rule for verdict in verdicts})
+    return sorted(verdicts, key=lambda verdict: GRAVEST_FIRST.index(verdict.level))
+
+
+def overall(verdicts: list[Verdict]) -> Verdict:
+    """The one that counts: the gravest."""
+    return verdicts[0]
+
+
+def _nothing(story: RunStory) -> Verdict:
+    if story.snapshot_steps:
+        text = (
+            f"{story.algorithm} has no critics that could be asked, so there is no ensemble here."
+        )
+    else:
+        text = "The critics are asked at evaluations, and there was none in this run."
+    return Verdict("note", "nothing", "Nothing to judge", text)
+
+
+def _members(health: Health) -> list[Verdict]:
+    last, found = health.last, []
+    if last.wild:
+        found.append(
+            Verdict(
+                "bad",
+                "wild",
+                f"{_members_named(last.wild, last.members)} diverged",
+                "Their values are not numbers, or more than ten times as large as the others'.",
+                "Lower the critics' learning rate, scale the rewards or normalise observations.",
+            )
+        )
+    if last.dead:
+        found.append(
+            Verdict(
+                "warning",
+                "dead",
+                f"{_members_named(last.dead, last.members)} died",
+                "They give the same value everywhere and add nothing but a constant to the spread.",
+                "Lower the critics' learning rate, or use layer normalisation.",
+            )
+        )
+    if last.members == 1:
+        found.append(
+            Verdict(
+                "note",
+                "single",
+                "A single critic",
+                "There is no disagreement to be pessimistic about; "
+                "only its calibration can be judged.",
+            )
+        )
+    return found
+
+
+def _range(story: RunStory, health: Health) -> list[Verdict]:
+    """Values that no behaviour could be worth."""
+    last = health.last
+    if health.bounds is None or not np.isfinite(last.mean).any():
+        return []
+    low, high = health.bounds
+    slack = SLACK * (high - low)
+    believed = [last.mean, last.typical["data"], last.typical["policy"]]
+    top, bottom = (float(pick([np.nanmean(v) for v in believed])) for pick in (max, min))
+    if top > high + slack:
+        return [
+            Verdict(
+                "bad",
+                "above",
+                "Q exceeds the largest possible return",
+                f"The members' mean is {_short(top)}, but rewards like the data's add up to no more "
+                f"than {_short(high)}: the critics believe in what nobody has seen.",
+                _more_pessimism(story),
+            )
+        ]
+    if bottom < low - slack:
+        return [
+            Verdict(
+                "bad",
+                "below",
+                "Q is below the smallest possible return",
+                f"The members' mean is {_short(bottom)}, but rewards like the data's add up to no less "
+                f"than {_short(low)}: pessimism feeds on itself.",
+                _less_pessimism(story),
+            )
+        ]
+    return []
+
+
+def _disagreement(health: Health) -> list[Verdict]:
+    last = health.last
+    if last.members == 1 or not all(np.isfinite(list(last.std.values()))):
+        return []
+    if max(last.std.values()) <= IDLE * max(
+        last.spread, 1e-9 * float(np.abs(last.mean).max()), 1e-12
+    ):
+        return [
+            Verdict(
+                "bad",
+                "collapsed",
+                "Members agree on everything: pessimism is idle",
+                "Their standard deviation is nothing beside the differences between states, even for "
+                "random actions, so the lower confidence bound is the mean.",
+                "Use independent targets and members that share no weights (--targets independent, "
+                "--ensemble deep).",
+            )
+        ]
+    found = []
+    if health.beta == 0.0:
+        found.append(
+            Verdict(
+                "note",
+                "mean",
+                "The bound is the mean",
+                "This run's beta is 0: what the members disagree "
+                "about has no influence on the policy.",
+            )
+        )
+    ratio = last.std["random"] / max(last.std["data"], 1e-12)
+    if ratio < 1.0 / CLEARLY:
+        found.append(
+            Verdict(
+                "warning",
+                "blind",
+                "Members do not know where the data ends",
+                f"On random actions they differ {ratio:.2f} times as much as on logged ones; beyond the "
+                "data it should be more.",
+                "Train longer, or use members that share fewer weights.",
+            )
+        )
+    elif ratio < CLEARLY:
+        found.append(
+            Verdict(
+                "note",
+                "even",
+                "Members doubt random actions as much as logged ones",
+                f"They differ {ratio:.2f} times as much: single actions matter little here, or the data "
+                "covers them.",
+            )
+        )
+    else:
+        found.append(
+            Verdict(
+                "good",
+                "aware",
+                "Members know where the data ends",
+                f"They differ {ratio:.1f} times as much on random actions as on logged ones.",
+            )
+        )
+    if last.effective < max(2.0, FEW * last.members):
+        found.append(
+            Verdict(
+                "warning",
+                "alike",
+                f"{last.members} members count as {last.effective:.1f}",
+                "Their errors are alike, so that their spread says little of how wrong they may be.",
+                "Use members that share fewer weights, or independent targets.",
+            )
+        )
+    return found
+
+
+def _calibration(story: RunStory, health: Health, quiet: set[str]) -> list[Verdict]:
+    """What was promised at the start of episodes against what came of it."""
+    last = health.last
+    if not np.isfinite(last.mean).all() or quiet & {"above", "below", "wild"}:
+        return []
+    low, high = health.bounds or (0.0, 0.0)
+    # Without bounds, the returns themselves say what is much.
+    size = max(high - low, 0.0) or max(np.ptp(last.achieved), np.abs(last.achieved).mean(), 1e-9)
+    achieved, promised = float(last.achieved.mean()), float(last.mean.mean())
+    found = []
+    if promised - achieved > FAR * size:
+        found.append(
+            Verdict(
+                "warning",
+                "optimistic",
+                "The critics promise more than is achieved",
+                f"At the start of episodes they expect {_short(promised)} on average; the return was "
+                f"{_short(achieved)}.",
+                _more_pessimism(story),
+            )
+        )
+    if last.lcb is None or last.held is None or last.members == 1 or health.beta == 0.0:
+        return found
+    bound = float(last.lcb.mean())
+    if achieved - bound > FAR * size or (health.bounds and bound < low - SLACK * size):
+        found.append(
+            Verdict(
+                "warning",
+                "pessimistic",
+                "The bound is far below what is achieved",
+                f"It promises {_short(bound)} at the start of episodes, the return was "
+                f"{_short(achieved)}: the policy is steered by doubt rather than by value.",
+                _less_pessimism(story),
+            )
+        )
+    elif last.held < BROKEN:
+        found.append(
+            Verdict(
+                "warning",
+                "broken",
+                f"The bound held in only {last.held:.0%} of episodes",
+                f"It promised {_short(bound)}, the return was {_short(achieved)} on average.",
+                _more_pessimism(story)
+                + " A bound on values does not bound a policy that is still changing: "
+                "train longer, too.",
+            )
+        )
+    else:
+        level: Level = "good" if last.held >= HELD else "note"
+        found.append(
+            Verdict(
+                level,
+                "held",
+                f"The bound held in {last.held:.0%} of episodes",
+                f"It promised {_short(bound)}, the return was {_short(achieved)} on average.",
+            )
+        )
+    return found
+
+
+def _more_pessimism(story: RunStory) -> str:
+    if {"alpha", "beta"} <= story.part("settings").keys():
+        return "Raise alpha or lower beta."
+    return "Ask for more pessimism, lower the critics' learning rate or scale the rewards."
+
+
+def _less_pessimism(story: RunStory) -> str:
+    if {"alpha", "beta"} <= story.part("settings").keys():
+        return "Raise beta towards 0 or lower alpha; with shared targets, try independent ones."
+    return "Ask for less pessimism."
+
+
+def _members_named(which: tuple[int, ...], members: int) -> str:
+    if len(which) == members:
+        return "All members"
+    if len(which) == 1:
+        return f"Member {which[0] + 1} of {members}"
+    named = ", ".join(str(index + 1) for index in which[:8]) + (", ..." if len(which) > 8 else "")
+    return f"Members {named} of {members}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"

@@ -1,0 +1,109 @@
+"""How sure numbers over a few seeds are.
+
+Interquartile mean, performance profile and probability of improvement are those of Agarwal et al. 2021
+(Deep Reinforcement Learning at the Edge of the Statistical Precipice) with its stratified bootstrap:
+seeds are drawn again within each task. Draws are always the same ones, so that equal scores give equal
+intervals. With three seeds an interval can say no more than about how far apart they are.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+RESAMPLES = 10_000
+FEWER = 2_000
+"""Resamples for what is computed at many places at once."""
+LEVEL = 0.95
+TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
+
+Tasks = Sequence[np.ndarray]
+"""The scores of a method: for every task one of each seed, of which there need not be as many."""
+
+
+class Estimate(NamedTuple):
+    """A mean of some kind and its interval, which needs two values at least."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+def bootstrap(values: Sequence[float]) -> Estimate:
+    """The mean with its percentile bootstrap interval (Efron 1979)."""
+    return bootstrap_each([values])[0]
+
+
+def bootstrap_each(samples: Sequence[Sequence[float]]) -> list[Estimate]:
+    """The mean and interval of every sample, those of one size together."""
+    estimates = [Estimate(None, None, None)] * len(samples)
+    for size in {len(sample) for sample in samples} - {0}:
+        places = [i for i, sample in enumerate(samples) if len(sample) == size]
+        array = np.array([samples[i] for i in places], np.float64)
+        means = array.mean(axis=1)
+        if size == 1:
+            low = high = [None] * len(places)
+        else:
+            # Around the mean, so that a mean of large numbers keeps its last digits.
+            moved = (array - means[:, None]) @ _weights(size).T
+            low, high = (means + np.quantile(moved, TAILS, axis=1)).tolist()
+        for place, *numbers in zip(places, means.tolist(), low, high, strict=True):
+            estimates[place] = Estimate(*numbers)
+    return estimates
+
+
+@lru_cache(maxsize=32)
+def _weights(size: int) -> np.ndarray:
+    """How much every value counts in each resample: (resample, value)."""
+    rows = np.random.default_rng(0).integers(size, size=(RESAMPLES, size))
+    counts = np.zeros((RESAMPLES, size))
+    np.add.at(counts, (np.arange(RESAMPLES)[:, None], rows), 1.0 / size)
+    return counts
+
+
+def interquartile_mean(tasks: Tasks) -> Estimate:
+    """The mean of the middle half of all runs of all tasks (a quarter is cut off at either end)."""
+
+    def middle(scores: np.ndarray) -> np.ndarray:
+        cut = scores.shape[1] // 4
+        return np.sort(scores, axis=1)[:, cut : scores.shape[1] - cut].mean(axis=1)
+
+    return _stratified(lambda drawn: middle(np.concatenate(drawn, axis=1)), [tasks], RESAMPLES)
+
+
+def performance_profile(tasks: Tasks, thresholds: np.ndarray) -> list[Estimate]:
+    """For each threshold, the share of runs that score higher; tasks count alike."""
+    share = _share_above
+    return [
+        _stratified(lambda drawn, t=t: share(drawn, t), [tasks], FEWER) for t in thresholds.tolist()
+    ]
+
+
+def probability_of_improvement(ours: Tasks, theirs: Tasks) -> Estimate:
+    """How likely a run of ours beats one of theirs on the same task; ties count half."""
+
+    def wins(drawn: Sequence[np.ndarray]) -> np.ndarray:
+        pairs = zip(drawn[: len(ours)], drawn[len(ours) :], strict=True)
+        differences = (np.sign(x[:, :, None] - y[:, None, :]) for x, y in pairs)
+        return np.mean([(0.5 + 0.5 * d).mean(axis=(1, 2)) for d in differences], axis=0)
+
+    return _stratified(wins, [ours, theirs], FEWER)
+
+
+def _share_above(drawn: Sequence[np.ndarray], threshold: float) -> np.ndarray:
+    return np.mean([(scores > threshold).mean(axis=1) for scores in drawn], axis=0)
+
+
+def _stratified(
+    statistic: Callable[[Sequence[np.ndarray]], np.ndarray], groups: Sequence[Tasks], resamples: int
+) -> Estimate:
+    """A statistic of arrays (resample, seed), one for every task, and its interval."""
+    tasks = [np.asarray(task, np.float64) for group in groups for task in group]
+    (mean,) = statistic([task[None] for task in tasks])
+    if all(len(task) < 2 for task in tasks):
+        return Estimate(float(mean), None, None)
+    rng = np.random.default_rng(0)
+    drawn = [task[rng.integers(len(task), size=(resamples, len(task)))] for task in tasks]
+    low, high = np.quantile(statistic(drawn), TAILS)
+    return Estimate(float(mean), float(low), float(high))

@@ -1,0 +1,173 @@
+"""The report as a reader has it: opened from disk, without a network, and used."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from chary.bench.synthetic import synthetic_run
+from chary.report.page import write_report
+from chary.report.page_data import page_data
+from chary.report.story import read_runs
+from chary.runs import RunFolder
+from tests.browser.chromium import until
+
+NASTY = "<img src=x onerror=window.pwned=1>"
+NASTIER = "</script><script>window.pwned = 1</script>"
+
+
+def report_of(runs: Path) -> Path:
+    path = runs.with_suffix(".html")
+    write_report(page_data(*read_runs([runs])), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two settings in two seeds each, the first with better scores."""
+    runs = tmp_path_factory.mktemp("small") / "runs"
+    for members, seed in ((8, 0), (8, 1), (4, 2), (4, 3)):
+        run = synthetic_run(
+            runs / f"{members}-{seed}",
+            seed=seed,
+            lines=30,
+            evaluations=4,
+            settings={"members": members},
+        )
+        run.append(
+            "evals",
+            {
+                "step": 3_000,
+                "score": float(members),
+                "return": float(members),
+                "returns": [members],
+            },
+        )
+    return report_of(runs)
+
+
+def open_offline(page: Page, path: Path) -> None:
+    """Open a file in a browser that reaches nothing else; it fails if the page as much as tries."""
+    elsewhere: list[str] = []
+    page.on("request", lambda request: elsewhere.append(request.url))
+    page.context.set_offline(True)
+    page.goto(path.as_uri())
+    page.wait_for_selector("body[data-ready]")
+    assert [url for url in elsewhere if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def column(page: Page, table: str, number: int) -> list[str]:
+    return page.locator(f"#{table} tbody tr td:nth-child({number})").all_text_contents()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_everything_is_words_and_fits(page: Page, report: Path, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    open_offline(page, report)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    text = page.locator("body").inner_text()
+    for slip in ("[object", "undefined", "NaN", "null"):
+        assert slip not in text
+    expect(page.locator("#reproduction dt").first).to_have_text("chary")
+
+
+def test_a_click_on_a_heading_sorts_the_table(page: Page, report: Path) -> None:
+    open_offline(page, report)
+    heading = page.locator("#groups th", has_text="last")
+    heading.get_by_role("button").click()
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    down = column(page, "groups", 2)
+    assert down == ["members 8", "members 4"]
+    heading.get_by_role("button").click()
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    assert column(page, "groups", 2) == down[::-1]
+
+
+def test_a_click_on_the_legend_hides_a_curve_and_brings_it_back(page: Page, report: Path) -> None:
+    open_offline(page, report)
+    hidden = (
+        "document.getElementById('curves').data.filter((t) => t.visible === 'legendonly').length"
+    )
+    drawn = page.locator("#curves .scatterlayer .trace")
+    before = drawn.count()
+    entry = page.locator("#curves .legendtoggle").first
+    entry.click()
+    until(page, f"{hidden} > 0")
+    assert 0 < drawn.count() < before
+    entry.click()
+    until(page, f"{hidden} === 0")
+    assert drawn.count() == before
+
+
+def test_the_slider_goes_through_training(page: Page, report: Path) -> None:
+    open_offline(page, report)
+
+    def heat() -> Any:
+        return page.evaluate("document.getElementById('map-std').data[0].z")
+
+    slider, step = page.locator("#frame"), page.locator("#frame-step")
+    expect(step).to_have_text("step 3,000")
+    newest = heat()
+    slider.press("ArrowLeft")
+    expect(step).to_have_text("step 2,250")
+    assert heat() != newest
+    slider.press("End")
+    expect(step).to_have_text("step 3,000")
+    assert heat() == newest
+
+
+def test_what_a_run_is_called_is_shown_and_never_run(page: Page, tmp_path: Path) -> None:
+    for number in (1, 2):
+        run = synthetic_run(
+            tmp_path / "runs" / f"{NASTY}{number}",
+            lines=3,
+            evaluations=2,
+            dataset=NASTIER,
+            algorithm=NASTY,
+            settings={"ensemble": f"{NASTIER}{number}"},
+        )
+        run.write_config({**run.config, "command": NASTIER, "versions": {NASTY: NASTIER}})
+        (run.path / NASTY).write_text("a foreign file")
+    open_offline(page, report_of(tmp_path / "runs"))
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("img").count() == 0
+    text = page.locator("body").inner_text()
+    assert text.count(NASTY) >= 4 and text.count(NASTIER) >= 4
+    expect(page.locator("#curves .legendtext").first).to_contain_text(NASTIER)
+
+
+def test_torn_and_foreign_files_cost_a_warning_each(page: Page, tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path / "runs" / "torn", lines=10, evaluations=3)
+    with open(run.path / "metrics.jsonl", "a") as file:
+        file.write('{"step": 1100, "critic/')
+    (run.path / "diagnostics" / "333.npz").write_bytes(b"PK\x03\x04 torn")
+    (run.path / "notes.txt").write_text("mine")
+    (tmp_path / "runs" / "foreign").mkdir()
+    (tmp_path / "runs" / "foreign" / "config.json").write_text("{")
+    open_offline(page, report_of(tmp_path / "runs"))
+    warned = page.locator("#warnings li").all_text_contents()
+    assert len(warned) == 4
+    for name in ("metrics.jsonl", "333.npz", "notes.txt", "foreign/config.json"):
+        assert sum(name in line for line in warned) == 1
+    expect(page.locator("#curves .scatterlayer .trace")).to_have_count(1)
+
+
+def test_twenty_long_runs_are_ready_soon(page: Page, tmp_path: Path) -> None:
+    """In the time of the page's own thread, which other work on the machine does not stretch."""
+    first = synthetic_run(tmp_path / "runs" / "0", lines=1_000)
+    for seed in range(1, 20):
+        shutil.copytree(first.path, tmp_path / "runs" / str(seed))
+        settings = {**first.config["settings"], "members": 4 * (1 + seed % 4)}
+        other = {"settings": settings, "run": {**first.config["run"], "seed": seed}}
+        RunFolder.create(tmp_path / "runs" / str(seed), {**first.config, **other})
+    path = report_of(tmp_path / "runs")
+    assert path.stat().st_size < 8e6
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    open_offline(page, path)
+    measured = {
+        each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]
+    }
+    assert measured["TaskDuration"] < 2.0
