@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test fuzz check format docs bench d3rlpy setup clean
+.PHONY: demo test fuzz check format docs bench agree d3rlpy setup clean
 
 demo: setup
 	$(BIN)/chary demo
@@ -32,6 +32,10 @@ bench: setup d3rlpy
 	$(BIN)/chary bench updates
 	$(BIN)/chary bench ensembles
 	$(BIN)/python benchmarks/compare.py
+
+# Scores and speed of our baselines beside d3rlpy's; CONTROLLER is D4RL's policy for hopper-medium-v2.
+agree: setup d3rlpy
+	$(BIN)/python benchmarks/agree.py --controller $(CONTROLLER)
 
 # What we are compared with lives in an environment of its own.
 d3rlpy: .venv-d3rlpy/.ready

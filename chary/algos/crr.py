@@ -38,9 +38,8 @@ from chary.types import Algorithm, Batch, Metrics, PyTree
 
 @dataclass(frozen=True)
 class CRRConfig(CriticConfig):
-    """Settings of CRR; the defaults are those of its authors' library, Acme."""
+    """Settings of CRR; the defaults are those of its authors' library, Acme, but for the step sizes."""
 
-    hidden: tuple[int, ...] = (256, 256, 256)
     tau: float = 1.0
     target_period: int = 100
     """Steps between moves of the target networks, which at a tau of 1 become the trained ones."""
