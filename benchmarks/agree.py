@@ -36,7 +36,7 @@ HOPPER, MAZE = "hopper-medium", "pointmaze-medium"
 PRESETS = {HOPPER: "paper-gym", MAZE: "small"}
 LIBRARIES = ("ours", "d3rlpy")
 STEPS = {
-    HOPPER: {"bc": 5_000, "iql": 5_000, "td3-bc": 5_000, "crr": 3_000, "cql": 1_500},
+    HOPPER: {"bc": 5_000, "iql": 5_000, "td3-bc": 5_000, "crr": 3_000, "cql": 1_000},
     MAZE: {"bc": 8_000, "iql": 8_000, "td3-bc": 8_000, "crr": 8_000, "cql": 4_000},
 }
 """As many for both libraries; fewer where d3rlpy takes long."""

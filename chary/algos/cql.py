@@ -31,6 +31,7 @@ from chary.algos.critics import LONG_RUN, EntropyConfig, smaller_of_two, values_
 from chary.losses import (
     critic_metrics,
     sampled_log_sum_exp,
+    soft_policy_loss,
     td_loss,
     td_targets,
     temperature_loss,
@@ -217,17 +218,10 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
         q = smallest(ensemble.values(state.critics.online, batch.observations, actions), axis=0)
         likelihood = law.log_prob(batch.actions)
-        temperature = jnp.exp(state.log_temperature.params)
         climbed = jnp.where(state.step < config.warmup_steps, likelihood, q)
-        loss = (temperature * log_prob - climbed).mean()
-        metrics = {
-            "policy/loss": loss,
-            "policy/q": q.mean(),
-            "policy/entropy": -log_prob.mean(),
-            "policy/log_likelihood": likelihood.mean(),
-            "policy/temperature": temperature,
-        }
-        return loss, metrics
+        loss, metrics = soft_policy_loss(climbed, log_prob, state.log_temperature.params)
+        own = {"policy/q": q.mean(), "policy/log_likelihood": likelihood.mean()}
+        return loss, metrics | own
 
     def step(state: CQLState, batch: Batch, noise: Noise) -> tuple[CQLState, Metrics]:
         hyper = state.hyper

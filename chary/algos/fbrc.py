@@ -23,7 +23,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, EntropyConfig, smaller_of_two
-from chary.losses import critic_metrics, td_loss, td_targets, temperature_loss
+from chary.losses import (
+    critic_metrics,
+    soft_policy_loss,
+    td_loss,
+    td_targets,
+    temperature_loss,
+)
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
 from chary.policies import MixturePolicy, Policy
 from chary.settings import require, require_rate
@@ -211,15 +217,9 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
         """Climb the smaller value and stay random."""
         actions, log_prob = policy(batch.observations).sample_and_log_prob(noise.policy_actions)
         values = values_of(state, state.critics.online, batch.observations, actions)
-        q, temperature = smallest(values, axis=0), jnp.exp(state.log_temperature.params)
-        loss = (temperature * log_prob - q).mean()
-        metrics = {
-            "policy/loss": loss,
-            "policy/q": q.mean(),
-            "policy/entropy": -log_prob.mean(),
-            "policy/temperature": temperature,
-        }
-        return loss, metrics
+        q = smallest(values, axis=0)
+        loss, metrics = soft_policy_loss(q, log_prob, state.log_temperature.params)
+        return loss, {"policy/q": q.mean(), **metrics}
 
     def learn_behaviour(
         state: FBRCState, batch: Batch, key: PRNGKeyArray
