@@ -77,12 +77,17 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-antmaze": MSG_ANTMAZE,
     "paper-maze2d": {"steps": 2_000_000, **LONG_RUN},
     "paper-rlu": {"steps": 2_000_000, **LONG_RUN},
+    # Where most actions are at a bound, log-densities differ by tens between actions: rewards need ten
+    # times their size to be heard.
     "small": {
+        "reward_scale": 40.0,
+        "reward_shift": -0.5,
         "hidden": (64, 64, 64),
         "behaviour_hidden": (64, 64, 64),
         "discount": 0.995,
         "tau": 0.05,
         "critic_learning_rate": 1e-3,
+        "policy_learning_rate": 1e-4,
         "temperature": 0.1,
         "warmup_steps": 2_000,
         "steps": 8_000,

@@ -77,6 +77,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": 256,
         "discount": 0.995,
         "tau": 0.05,
+        "critic_learning_rate": 3e-4,
+        "policy_learning_rate": 3e-4,
         "steps": 8_000,
     },
 }
