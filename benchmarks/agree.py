@@ -107,7 +107,11 @@ def train_theirs(case: Case, work: Path, python: str) -> dict[str, Any]:
     scaling = training.scaling_of(dataset, run)
     arrays, policy = work / f"{case.name}-data.npz", work / f"{case.name}-policy.npz"
     batch = dataset.transitions(scaling)._asdict()
-    np.savez(arrays, **{name: np.asarray(x) for name, x in batch.items() if x is not None})
+    np.savez(
+        arrays,
+        allow_pickle=False,
+        **{name: np.asarray(x) for name, x in batch.items() if x is not None},
+    )
     order = {
         "algorithm": case.algorithm,
         "settings": settings.to_json(config),

@@ -146,7 +146,7 @@ def main() -> None:
     source = batches(arrays, order["settings"]["batch_size"], order["seed"])
     for _ in range(order["steps"]):
         made.update(next(source))
-    np.savez(Path(order["policy"]), **layers(made))
+    np.savez(Path(order["policy"]), allow_pickle=False, **layers(made))
 
 
 if __name__ == "__main__":
