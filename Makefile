@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 CHROMIUM := /usr/bin/chromium
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 
-.PHONY: demo test test-browser fuzz check format docs bench d3rlpy setup clean
+.PHONY: demo test test-browser fuzz check format docs bench agree d3rlpy setup clean
 
 demo: setup
 	$(BIN)/chary demo
@@ -46,6 +46,10 @@ bench: setup d3rlpy
 	$(BIN)/chary bench start
 	$(BIN)/chary bench simulation
 	$(BIN)/python benchmarks/compare.py
+
+# Scores and speed of our baselines beside d3rlpy's; CONTROLLER is D4RL's policy for hopper-medium-v2.
+agree: setup d3rlpy
+	$(BIN)/python benchmarks/agree.py --controller $(CONTROLLER)
 
 # What we are compared with lives in an environment of its own.
 d3rlpy: .venv-d3rlpy/.ready

@@ -1,6 +1,7 @@
 """A process that makes updates of one kind when told to, and says how fast.
 
     python benchmarks/worker.py '{"kind": "ours" | "plain" | "d3rlpy" | "matrix", "members": 4, ...}'
+    python benchmarks/worker.py '{"kind": "baseline" | "d3rlpy-baseline", "algorithm": "iql", ...}'
 
 Every line on standard input is a number of seconds to train for; the answer is a line of JSON. The kind
 "matrix" multiplies batches of 256 x 256 matrices instead, in every library that its Python has.
@@ -72,6 +73,46 @@ def d3rlpy(case: dict[str, Any]) -> Callable[[int], Any]:
     return advance
 
 
+def baseline(case: dict[str, Any]) -> Callable[[int], Any]:
+    """Steps of one of the package's baselines."""
+    from chary import algos, settings
+    from chary.bench import timing
+
+    entry = algos.entry(case["algorithm"])
+    config = settings.from_json(entry.config, case["settings"])
+    algorithm = entry.make(config, OBSERVATION, ACTION)
+    return timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
+
+
+def d3rlpy_baseline(case: dict[str, Any]) -> Callable[[int], Any]:
+    """Updates of d3rlpy's, batches cut from arrays."""
+    import theirs
+
+    rng, size = np.random.default_rng(0), 100_000
+    widths = {"observations": OBSERVATION, "actions": ACTION, "next_observations": OBSERVATION}
+    arrays = {
+        name: rng.uniform(-1, 1, (size, width)).astype(np.float32) for name, width in widths.items()
+    }
+    arrays["rewards"], arrays["discounts"] = rng.uniform(0, 1, (2, size)).astype(np.float32)
+    made = theirs.make(case["algorithm"], case["settings"], (OBSERVATION, ACTION))
+    source = theirs.batches(arrays, BATCH, seed=0)
+
+    def advance(steps: int) -> None:
+        for _ in range(steps):
+            made.update(next(source))
+
+    return advance
+
+
+KINDS: dict[str, Callable[[dict[str, Any]], Callable[[int], Any]]] = {
+    "ours": ours_or_plain,
+    "plain": ours_or_plain,
+    "d3rlpy": d3rlpy,
+    "baseline": baseline,
+    "d3rlpy-baseline": d3rlpy_baseline,
+}
+
+
 def multiply() -> None:
     """GFLOP/s of 16 products of 256 x 256 matrices, with all threads, best of several calls."""
     left, right = np.random.default_rng(0).standard_normal((2, 16, 256, 256), np.float32)
@@ -109,7 +150,7 @@ def main() -> None:
         multiply()
         return
     began = time.perf_counter()
-    advance = d3rlpy(case) if case["kind"] == "d3rlpy" else ours_or_plain(case)
+    advance = KINDS[case["kind"]](case)
     advance(1)
     ready = time.perf_counter() - began
     print(json.dumps({"ready_s": ready}), flush=True)

@@ -43,6 +43,14 @@ def critic_metrics(
     }
 
 
+def regression_loss(
+    heads: Float[Array, "member head batch"], wanted: Float[Array, " batch"]
+) -> tuple[Float[Array, ""], Metrics]:
+    """All critics to one target: their TD losses together, and what there is to report."""
+    td = td_loss(heads, wanted)
+    return td.sum(), critic_metrics(td, heads, wanted)
+
+
 def expectile_loss(errors: Float[Array, " batch"], expectile: Float[Array, ""]) -> Float[Array, ""]:
     """E[|expectile - 1(u < 0)| u^2]: above one half, what lies above the estimate weighs more.
 
@@ -80,6 +88,38 @@ def binary_weights(advantages: Float[Array, " batch"]) -> Float[Array, " batch"]
     """1(A > 0): actions that are better than the policy's own, and no others."""
     better: Bool[Array, " batch"] = advantages > 0.0
     return better.astype(jnp.float32)
+
+
+def weighted_cloning_loss(
+    likelihood: Float[Array, " batch"],
+    weights: Float[Array, " batch"],
+    advantages: Float[Array, " batch"],
+) -> tuple[Float[Array, ""], Metrics]:
+    """-E[w log pi(a | s)]: cloning in which a logged action counts by the weight of its advantage."""
+    loss = -(weights * likelihood).mean()
+    metrics = {
+        "policy/loss": loss,
+        "policy/advantage": advantages.mean(),
+        "policy/weight": weights.mean(),
+        "policy/log_likelihood": likelihood.mean(),
+    }
+    return loss, metrics
+
+
+def soft_policy_loss(
+    climbed: Float[Array, " batch"],
+    log_prob: Float[Array, " batch"],
+    log_temperature: Float[Array, ""],
+) -> tuple[Float[Array, ""], Metrics]:
+    """-E[J - temperature * log pi(a | s)]: climb J, and stay random (Haarnoja et al. 2018)."""
+    temperature = jnp.exp(log_temperature)
+    loss = (temperature * log_prob - climbed).mean()
+    metrics = {
+        "policy/loss": loss,
+        "policy/entropy": -log_prob.mean(),
+        "policy/temperature": temperature,
+    }
+    return loss, metrics
 
 
 def temperature_loss(

@@ -31,6 +31,7 @@ from chary.algos.critics import LONG_RUN, EntropyConfig, smaller_of_two, values_
 from chary.losses import (
     critic_metrics,
     sampled_log_sum_exp,
+    soft_policy_loss,
     td_loss,
     td_targets,
     temperature_loss,
@@ -86,10 +87,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden": (64, 64, 64),
         "discount": 0.995,
         "tau": 0.05,
-        "alpha": 1.0,
+        "alpha": 0.2,
         "samples": 4,
-        "critic_learning_rate": 1e-3,
-        "policy_learning_rate": 3e-4,
         "temperature": 0.1,
         "warmup_steps": 500,
         "steps": 8_000,
@@ -217,17 +216,10 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
         q = smallest(ensemble.values(state.critics.online, batch.observations, actions), axis=0)
         likelihood = law.log_prob(batch.actions)
-        temperature = jnp.exp(state.log_temperature.params)
         climbed = jnp.where(state.step < config.warmup_steps, likelihood, q)
-        loss = (temperature * log_prob - climbed).mean()
-        metrics = {
-            "policy/loss": loss,
-            "policy/q": q.mean(),
-            "policy/entropy": -log_prob.mean(),
-            "policy/log_likelihood": likelihood.mean(),
-            "policy/temperature": temperature,
-        }
-        return loss, metrics
+        loss, metrics = soft_policy_loss(climbed, log_prob, state.log_temperature.params)
+        own = {"policy/q": q.mean(), "policy/log_likelihood": likelihood.mean()}
+        return loss, metrics | own
 
     def step(state: CQLState, batch: Batch, noise: Noise) -> tuple[CQLState, Metrics]:
         hyper = state.hyper

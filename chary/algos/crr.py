@@ -24,10 +24,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from chary.algos.critics import LONG_RUN, CriticConfig, smaller_of_two, values_at
 from chary.losses import (
     binary_weights,
-    critic_metrics,
     exponential_weights,
-    td_loss,
+    regression_loss,
     td_targets,
+    weighted_cloning_loss,
 )
 from chary.optimise import TrainedWithTarget, as_arrays
 from chary.policies import Policy
@@ -38,9 +38,8 @@ from chary.types import Algorithm, Batch, Metrics, PyTree
 
 @dataclass(frozen=True)
 class CRRConfig(CriticConfig):
-    """Settings of CRR; the defaults are those of its authors' library, Acme."""
+    """Settings of CRR; the defaults are those of its authors' library, Acme, but for the step sizes."""
 
-    hidden: tuple[int, ...] = (256, 256, 256)
     tau: float = 1.0
     target_period: int = 100
     """Steps between moves of the target networks, which at a tau of 1 become the trained ones."""
@@ -140,8 +139,7 @@ def make_crr(config: CRRConfig, observation_size: int, action_size: int) -> Algo
         next_values = ensemble.values(state.critics.target, batch.next_observations, next_actions)
         wanted = td_targets(batch, state.hyper.discount, smallest(next_values, axis=0))
         heads = ensemble.heads(critics, batch.observations, batch.actions)
-        td = td_loss(heads, wanted)
-        return td.sum(), critic_metrics(td, heads, wanted)
+        return regression_loss(heads, wanted)
 
     def advantages_of(state: CRRState, batch: Batch, noise: Noise) -> Float[Array, " batch"]:
         """How much better the logged action is than the policy's own."""
@@ -162,14 +160,7 @@ def make_crr(config: CRRConfig, observation_size: int, action_size: int) -> Algo
         else:
             weights = exponential_weights(advantages, 1.0 / hyper.beta, config.weight_limit)
         likelihood = policy(batch.observations).log_prob(batch.actions)
-        loss = -(weights * likelihood).mean()
-        metrics = {
-            "policy/loss": loss,
-            "policy/advantage": advantages.mean(),
-            "policy/weight": weights.mean(),
-            "policy/log_likelihood": likelihood.mean(),
-        }
-        return loss, metrics
+        return weighted_cloning_loss(likelihood, weights, advantages)
 
     def step(state: CRRState, batch: Batch, noise: Noise) -> tuple[CRRState, Metrics]:
         hyper = state.hyper

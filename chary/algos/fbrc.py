@@ -23,7 +23,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, EntropyConfig, smaller_of_two
-from chary.losses import critic_metrics, td_loss, td_targets, temperature_loss
+from chary.losses import (
+    critic_metrics,
+    soft_policy_loss,
+    td_loss,
+    td_targets,
+    temperature_loss,
+)
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
 from chary.policies import MixturePolicy, Policy
 from chary.settings import require, require_rate
@@ -71,12 +77,17 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-antmaze": MSG_ANTMAZE,
     "paper-maze2d": {"steps": 2_000_000, **LONG_RUN},
     "paper-rlu": {"steps": 2_000_000, **LONG_RUN},
+    # Where most actions are at a bound, log-densities differ by tens between actions: rewards need ten
+    # times their size to be heard.
     "small": {
+        "reward_scale": 40.0,
+        "reward_shift": -0.5,
         "hidden": (64, 64, 64),
         "behaviour_hidden": (64, 64, 64),
         "discount": 0.995,
         "tau": 0.05,
         "critic_learning_rate": 1e-3,
+        "policy_learning_rate": 1e-4,
         "temperature": 0.1,
         "warmup_steps": 2_000,
         "steps": 8_000,
@@ -211,15 +222,9 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
         """Climb the smaller value and stay random."""
         actions, log_prob = policy(batch.observations).sample_and_log_prob(noise.policy_actions)
         values = values_of(state, state.critics.online, batch.observations, actions)
-        q, temperature = smallest(values, axis=0), jnp.exp(state.log_temperature.params)
-        loss = (temperature * log_prob - q).mean()
-        metrics = {
-            "policy/loss": loss,
-            "policy/q": q.mean(),
-            "policy/entropy": -log_prob.mean(),
-            "policy/temperature": temperature,
-        }
-        return loss, metrics
+        q = smallest(values, axis=0)
+        loss, metrics = soft_policy_loss(q, log_prob, state.log_temperature.params)
+        return loss, {"policy/q": q.mean(), **metrics}
 
     def learn_behaviour(
         state: FBRCState, batch: Batch, key: PRNGKeyArray

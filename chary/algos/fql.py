@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, CriticConfig
-from chary.losses import critic_metrics, normalised, td_loss, td_targets
+from chary.losses import normalised, regression_loss, td_targets
 from chary.nets import MLP
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
 from chary.settings import require
@@ -206,8 +206,7 @@ def make_fql(config: FQLConfig, observation_size: int, action_size: int) -> Algo
         together = smallest(next_values, axis=0) if least else next_values.mean(axis=0)
         wanted = td_targets(batch, state.hyper.discount, together)
         heads = ensemble.heads(critics, batch.observations, batch.actions)
-        td = td_loss(heads, wanted)
-        return td.sum(), critic_metrics(td, heads, wanted)
+        return regression_loss(heads, wanted)
 
     def policy_loss(
         policy: OneStepPolicy, state: FQLState, batch: Batch, noise: Noise

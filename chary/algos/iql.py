@@ -20,11 +20,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, CriticConfig, smaller_of_two
 from chary.losses import (
-    critic_metrics,
     expectile_loss,
     exponential_weights,
-    td_loss,
+    regression_loss,
     td_targets,
+    weighted_cloning_loss,
 )
 from chary.nets import MLP
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
@@ -141,22 +141,14 @@ def make_iql(config: IQLConfig, observation_size: int, action_size: int) -> Algo
         """Imitate each action by the exponential of its advantage (Eq. 7)."""
         weights = exponential_weights(advantages, hyper.inverse_temperature, config.weight_limit)
         likelihood = policy(batch.observations).log_prob(batch.actions)
-        loss = -(weights * likelihood).mean()
-        metrics = {
-            "policy/loss": loss,
-            "policy/advantage": advantages.mean(),
-            "policy/weight": weights.mean(),
-            "policy/log_likelihood": likelihood.mean(),
-        }
-        return loss, metrics
+        return weighted_cloning_loss(likelihood, weights, advantages)
 
     def critic_loss(
         critics: PyTree, wanted: Float[Array, " batch"], batch: Batch
     ) -> tuple[Float[Array, ""], Metrics]:
         """Both critics to the same target (Eq. 6)."""
         heads = ensemble.heads(critics, batch.observations, batch.actions)
-        td = td_loss(heads, wanted)
-        return td.sum(), critic_metrics(td, heads, wanted)
+        return regression_loss(heads, wanted)
 
     def update(state: IQLState, batch: Batch, key: PRNGKeyArray) -> tuple[IQLState, Metrics]:
         """As the authors do it: V first, and the policy and the critics with the new V."""

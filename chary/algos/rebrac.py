@@ -73,10 +73,13 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-rlu": PAPER,
     # What `small` changes in MSG, for the same reasons.
     "small": {
+        "normalise_observations": True,
         "hidden": (64, 64, 64),
         "batch_size": 256,
         "discount": 0.995,
         "tau": 0.05,
+        "critic_learning_rate": 3e-4,
+        "policy_learning_rate": 3e-4,
         "steps": 8_000,
     },
 }

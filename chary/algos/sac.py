@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.critics import EntropyConfig
 from chary.ensembles import Ensemble
-from chary.losses import temperature_loss
+from chary.losses import soft_policy_loss, temperature_loss
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
 from chary.policies import Policy
 from chary.targets import mean_and_std
@@ -77,15 +77,13 @@ def make_sac(
         actions, log_prob = policy(batch.observations).sample_and_log_prob(noise)
         values = ensemble.values(state.critics.online, batch.observations, actions)
         climbed = objective(values, beta)
-        temperature = jnp.exp(state.log_temperature.params)
-        metrics = {
+        loss, metrics = soft_policy_loss(climbed, log_prob, state.log_temperature.params)
+        own = {
             "policy/objective": climbed.mean(),
             "policy/std": mean_and_std(values)[1].mean(),
             "policy/q": values.mean(),
-            "policy/entropy": -log_prob.mean(),
-            "policy/temperature": temperature,
         }
-        return (temperature * log_prob - climbed).mean(), metrics
+        return loss, metrics | own
 
     def next_values(
         state: SACState, batch: Batch, noise: Float[Array, "batch action"]

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import CriticConfig, smaller_of_two
-from chary.losses import critic_metrics, td_loss, td_targets
+from chary.losses import regression_loss, td_targets
 from chary.optimise import TrainedWithTarget, as_arrays
 from chary.policies import DeterministicPolicy
 from chary.settings import require
@@ -106,8 +106,7 @@ def make_td3(
             next_values -= penalty(state.hyper, next_actions, batch)
         wanted = td_targets(batch, state.hyper.discount, next_values)
         heads = ensemble.heads(critics, batch.observations, batch.actions)
-        td = td_loss(heads, wanted)
-        return td.sum(), critic_metrics(td, heads, wanted)
+        return regression_loss(heads, wanted)
 
     def loss_of_policy(
         policy: DeterministicPolicy, critics: PyTree, hyper: Any, batch: Batch

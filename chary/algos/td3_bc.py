@@ -49,7 +49,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden": (64, 64, 64),
         "discount": 0.995,
         "tau": 0.05,
-        "policy_learning_rate": 1e-3,
         "steps": 8_000,
     },
 }

@@ -1,18 +1,23 @@
-"""Kinds of ensembles side by side: the paper's table of running times (Table 2), on this machine.
+"""Kinds of ensembles side by side, and CQL and F-BRC: the paper's table of running times (Table 2).
 
 The paper gives training iterations a second relative to no ensemble with the regulariser, on a P100.
 """
 
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chary.bench import timing
 from chary.bench.timing import Case
 from chary.progress import progress_bar
 
+if TYPE_CHECKING:
+    from chary.types import Algorithm
+
 ALPHA = 0.1
+BASELINES = ("cql", "fbrc")
+"""What the table has beside kinds of ensembles: algorithms with two critics, at their own settings."""
 PAPER = {
-    ("none", 1): 1.0,
+    ("none", 1): 1.0, ("cql", 2): 0.27, ("fbrc", 2): 0.22,
     ("deep", 4): 0.64, ("multihead", 4): 0.92, ("mimo", 4): 0.90, ("batch", 4): 0.72,
     ("deep", 64): 0.11, ("multihead", 64): 0.88, ("mimo", 64): 0.61, ("batch", 64): 0.29,
 }  # fmt: skip
@@ -26,16 +31,19 @@ def time_ensembles(
     repeats: int,
     seconds: float,
 ) -> list[dict[str, Any]]:
-    """A row for no ensemble, and one for every kind and number of members.
+    """A row for no ensemble, one for each of the baselines among the kinds, and one for every other kind
+    and number of members.
 
     Every round measures each of them once, so that a machine that changes speed is fair to all, and
     ratios are taken within a round. Each measurement has a process, and so a peak of memory, of its own.
     """
     alone = Case(1, hidden, ALPHA, "none")
-    others = [Case(n, hidden, ALPHA, kind) for n in members for kind in kinds if kind != "none"]
-    cases = [alone, *others]
+    baselines = [Case(2, hidden, ALPHA, kind) for kind in kinds if kind in BASELINES]
+    kinds = [kind for kind in kinds if kind not in ("none", *BASELINES)]
+    others = [Case(n, hidden, ALPHA, kind) for n in members for kind in kinds]
+    cases = [alone, *baselines, *others]
     measured: dict[Case, list[dict[str, Any]]] = {case: [] for case in cases}
-    for case in cases:
+    for case in (alone, *others):
         timing.alone(timing.chunk_of, case)
     with progress_bar("timing ensembles", total=repeats * len(cases)) as advance:
         for _ in range(repeats):
@@ -48,7 +56,7 @@ def time_ensembles(
             "ensemble": case.ensemble,
             "members": case.members,
             "hidden": list(hidden),
-            "alpha": case.alpha,
+            "alpha": None if case in baselines else case.alpha,
             "parameters": rounds[0]["parameters"],
             "updates_per_s": median(speeds[case]),
             "updates_per_s_rounds": speeds[case],
@@ -71,7 +79,8 @@ def time_once(case: Case, seconds: float) -> dict[str, Any]:
     """Compile, then make updates for about so long."""
     from chary.algos.size import critic_size
 
-    algorithm = timing.algorithm_of(case)
+    baseline = case.ensemble in BASELINES
+    algorithm = baseline_of(case) if baseline else timing.algorithm_of(case)
     advance = timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
     advance(1)  # compiles
     steps = max(2, round(seconds / advance(1)))
@@ -82,3 +91,12 @@ def time_once(case: Case, seconds: float) -> dict[str, Any]:
         ).parameters,
         "peak_mb": timing.peak_mb(),
     }
+
+
+def baseline_of(case: Case) -> "Algorithm[Any]":
+    """CQL or F-BRC for random data, with as short a warm-up as there can be."""
+    from chary import algos
+
+    entry = algos.entry(case.ensemble)
+    config = entry.config(hidden=case.hidden, batch_size=timing.BATCH, warmup_steps=1)
+    return entry.make(config, timing.OBSERVATION_SIZE, timing.ACTION_SIZE)

@@ -171,18 +171,18 @@ def ensembles(
     out: Path | None = None,
     json: Flag = False,
 ) -> None:
-    """Time every kind of ensemble against no ensemble, beside the paper's own table (on a P100).
+    """Time every kind of ensemble, CQL and F-BRC against no ensemble, beside the paper's own table.
 
     Args:
         members: Numbers of members.
-        kinds: Kinds of ensembles; all by default.
+        kinds: Kinds of ensembles, or cql or fbrc; all by default.
         hidden: Sizes of the hidden layers.
         repeats: Rounds, each of which measures everything once, in a fresh process.
         seconds: About how long each measurement makes updates, after compiling.
         out: Folder to write bench-ensembles.md into.
         json: Print the table as one JSON object.
     """
-    from chary.bench.ensembles import ALPHA, time_ensembles
+    from chary.bench.ensembles import ALPHA, BASELINES, time_ensembles
     from chary.bench.timing import BATCH
     from chary.study.cells import known_ensembles
 
@@ -190,7 +190,10 @@ def ensembles(
     require(bool(hidden) and min(hidden) >= 1, "hidden", hidden, "sizes of at least 1")
     require(repeats >= 1, "repeats", repeats, "at least 1")
     require(seconds > 0, "seconds", seconds, "above 0")
-    rows = time_ensembles(known_ensembles(kinds), members, hidden, repeats=repeats, seconds=seconds)
+    baselines = [kind for kind in kinds or BASELINES if kind in BASELINES]
+    others = [kind for kind in kinds if kind not in BASELINES]
+    wanted = baselines + (known_ensembles(others) if others or not kinds else [])
+    rows = time_ensembles(wanted, members, hidden, repeats=repeats, seconds=seconds)
     sizes = "x".join(map(str, hidden))
     title = (
         f"{cpu_name()}: networks {sizes}, alpha {ALPHA}, batch {BATCH}, medians of {repeats} rounds"

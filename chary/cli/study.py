@@ -89,7 +89,8 @@ def main(arguments: list[str]) -> int:
 def _own(name: str) -> list[Option]:
     """Options of what the study compares."""
     if name == "baselines":
-        return [option("algos", tuple[str, ...], (), "Only these algorithms; all by default.")]
+        words = "Only these algorithms, or algorithm:preset; all by default."
+        return [option("algos", tuple[str, ...], (), words)]
     if name != "size":
         return [option("kinds", tuple[str, ...], (), "Only these kinds; all by default.")]
     return [

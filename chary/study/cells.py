@@ -26,6 +26,8 @@ class Cell:
     algorithm: str = "msg"
     run_changes: dict[str, Any] = field(default_factory=dict)
     """Settings of the run in which it differs."""
+    preset: str | None = None
+    """The preset that its settings are of, where that is not the study's."""
 
     def folder(self, seed: int) -> str:
         """The name of its run folder for a seed."""
@@ -71,10 +73,12 @@ def size_cells(sizes: Sequence[int], betas: Sequence[float], alphas: Sequence[fl
 
 
 def algorithm_cells(names: Sequence[str], preset: str, dataset: str) -> list[Cell]:
-    """Algorithms, all of them where none are named, each with its own settings of the preset."""
+    """Algorithms, all of them where none are named, each with its own settings of the preset, or of
+    another one where it is named as algorithm:preset."""
     cells: list[Cell] = []
     for name in names or algos.ALGORITHMS:
-        config, run = configure(name, preset, dataset)
+        algorithm, _, other = name.partition(":")
+        config, run = configure(algorithm, other or preset, dataset)
         own = {key: getattr(run, key) for key in LEARNED_FROM if getattr(run, key) is not None}
-        cells.append(Cell(name, vars(config), name, own))
+        cells.append(Cell(name, vars(config), algorithm, own, other or None))
     return cells

@@ -94,9 +94,10 @@ def make_plan(
             f"{run.dataset}: there is no simulator for '{dataset.name}', and a study is scored in one."
         )
     sizes = dataset.observation_size, dataset.action_size
-    suits = RewardTransform(run.reward_scale or 1.0)
     own = {cell.name: replace(run, **cell.run_changes) for cell in cells}
-    scales = {cell: training.reward_scale(run, dataset, suits) for cell, run in own.items()}
+    scales = {
+        cell: training.reward_scale(run, dataset, RewardTransform()) for cell, run in own.items()
+    }
     jobs = [
         Job(
             cell,

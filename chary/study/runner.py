@@ -146,7 +146,7 @@ class _Processes:
             "cores": cores,
             "command": sys.argv,
             "algorithm": job.cell.algorithm,
-            "preset": self._plan.preset,
+            "preset": job.cell.preset or self._plan.preset,
             "settings": settings.to_json(job.config),
             "run": settings.to_json(job.run),
         }

@@ -67,29 +67,30 @@ def test_ensembles_are_measured_in_rounds_against_no_ensemble(
     def time_once(case: Case, seconds: float) -> dict[str, Any]:
         assert seconds == 0.5
         order.append((case.ensemble, case.members))
-        machine = 1.0 if len(order) <= 3 else 0.5
-        speed = {("none", 1): 100.0, ("deep", 4): 60.0, ("deep", 64): 10.0}[order[-1]]
+        machine = 1.0 if len(order) <= 4 else 0.5
+        speeds = {("none", 1): 100.0, ("fbrc", 2): 20.0, ("deep", 4): 60.0, ("deep", 64): 10.0}
+        speed = speeds[order[-1]]
         return {"updates_per_s": machine * speed, "parameters": 7, "peak_mb": float(len(order))}
 
     monkeypatch.setattr(ensembles, "time_once", time_once)
-    rows = ensembles.time_ensembles(["deep"], (4, 64), (8,), repeats=2, seconds=0.5)
-    assert order == [("none", 1), ("deep", 4), ("deep", 64)] * 2
-    assert [row["relative"] for row in rows] == pytest.approx([1.0, 0.6, 0.1])
-    assert [row["updates_per_s"] for row in rows] == pytest.approx([75.0, 45.0, 7.5])
-    assert [row["paper"] for row in rows] == [1.0, 0.64, 0.11]
-    assert [row["peak_mb"] for row in rows] == [4.0, 5.0, 6.0]
+    rows = ensembles.time_ensembles(["deep", "fbrc"], (4, 64), (8,), repeats=2, seconds=0.5)
+    assert order == [("none", 1), ("fbrc", 2), ("deep", 4), ("deep", 64)] * 2
+    assert [row["relative"] for row in rows] == pytest.approx([1.0, 0.2, 0.6, 0.1])
+    assert [row["updates_per_s"] for row in rows] == pytest.approx([75.0, 15.0, 45.0, 7.5])
+    assert [row["paper"] for row in rows] == [1.0, 0.22, 0.64, 0.11]
+    assert [row["peak_mb"] for row in rows] == [5.0, 6.0, 7.0, 8.0]
 
 
 def test_bench_ensembles_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--members", "3", "--hidden", "8", "8", "--repeats", "1", "--seconds", "0.01"]
-    options = [*small, "--kinds", "deep", "multihead", "--out", str(tmp_path)]
+    options = [*small, "--kinds", "deep", "multihead", "cql", "--out", str(tmp_path)]
     assert main(["bench", "ensembles", *options, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(r["ensemble"], r["members"]) for r in rows] == [
-        ("none", 1), ("deep", 3), ("multihead", 3),
+        ("none", 1), ("cql", 2), ("deep", 3), ("multihead", 3),
     ]  # fmt: skip
     one = 37 * 8 + 8 + 8 * 8 + 8 + 8 + 1
-    assert [row["parameters"] for row in rows] == [one, 3 * one, one + 2 * (8 + 1)]
+    assert [row["parameters"] for row in rows] == [one, 2 * one, 3 * one, one + 2 * (8 + 1)]
     assert all(row["updates_per_s"] > 0 for row in rows)
     assert "| multihead | 3 | 403 |" in (tmp_path / "bench-ensembles.md").read_text()
 

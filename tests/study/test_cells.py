@@ -38,6 +38,12 @@ def test_every_algorithm_has_its_own_settings_of_a_preset() -> None:
     assert "reward_shift" not in cells["bc"].run_changes  # what suits the data
     gym = algorithm_cells(["iql"], "paper-gym", "any")[0]
     assert gym.run_changes["return_range"] == 1000.0
+    alone, many = algorithm_cells(["msg:small-no-ensemble", "msg"], "small", "any")
+    assert (alone.algorithm, alone.changes["ensemble"], alone.preset) == (
+        "msg", "none", "small-no-ensemble",
+    )  # fmt: skip
+    assert alone.folder(0) == "msg-small-no-ensemble-seed0"
+    assert many.changes["ensemble"] == "deep" and many.preset is None
 
 
 def test_unknown_and_repeated_cells_are_refused() -> None:
