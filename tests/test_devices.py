@@ -60,7 +60,12 @@ class Crew:
 
     def ended(self) -> list[tuple[int, str, str]]:
         """Exit code, output and messages of both."""
-        said = [process.communicate(timeout=200) for process in self.processes]
+        try:
+            said = [process.communicate(timeout=240) for process in self.processes]
+        finally:
+            for process in self.processes:  # none is left behind a test that fails
+                process.kill()
+                process.communicate()
         return [(p.returncode, *words) for p, words in zip(self.processes, said, strict=True)]
 
 
