@@ -16,6 +16,7 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(collected.TRANSITIONS, "pointmaze-umaze", 3_000)
     monkeypatch.setattr(demo, "MSG_STEPS", 520)  # just past the warm-up
     monkeypatch.setattr(demo, "EPISODES", 3)
+    monkeypatch.setattr(demo, "SHORT", {"eval_episodes": 1, "final_episodes": 2})
     monkeypatch.setattr(demo, "BC_SETTINGS", {**demo.BC_SETTINGS, "steps": 20, "log_every": 5})
 
 
