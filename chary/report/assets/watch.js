@@ -23,9 +23,9 @@ const progress = {
       { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (r) => r.last?.[r.measure], cell: (r) => number(r.last?.[r.measure], 3) },
       { key: "best", title: "best", number: true, hint: "at the best evaluation", value: (r) => r.best?.[r.measure], cell: (r) => number(r.best?.[r.measure], 3) },
       { key: "speed", title: "updates/s", number: true, value: (r) => r.speed, cell: (r) => number(r.speed, 3) },
-      { key: "verdict", title: "critics", class: "verdicts", value: (r) => PASSABLE.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
+      { key: "verdict", title: "critics", class: "verdicts", value: (r) => GRAVEST_FIRST.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
     ];
-    if (data.runs.length) fill(document.getElementById("progress-table"), sortableTable(columns, data.runs, "runs"));
+    if (data.runs.length) renew(document.getElementById("progress-table"), sortableTable(columns, data.runs, "runs"));
   },
 };
 
