@@ -7,7 +7,6 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from tests.browser.chromium import chromium
 
-
 PATIENCE = 120_000
 """Milliseconds for what takes a second or two, but longer on a busy machine."""
 expect.set_options(timeout=PATIENCE)
