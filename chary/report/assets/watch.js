@@ -18,7 +18,7 @@ const progress = {
     const columns = [
       { key: "name", title: "run", class: "name", value: (r) => r.name, cell: (r) => r.name },
       { key: "state", title: "state", class: "state", value: (r) => r.progress.state, cell: (r) => badge(STATES[r.progress.state], stateOf(r)) },
-      { key: "step", title: "steps", value: (r) => r.step / r.goal, cell: (r) => [`${number(r.step)} of ${number(r.goal)}`, el("progress", { max: r.goal, value: r.step })] },
+      { key: "step", title: "steps", class: "state", value: (r) => r.step / r.goal, cell: (r) => [`${number(r.step)} of ${number(r.goal)}`, el("progress", { max: r.goal, value: r.step })] },
       { key: "left", title: "time left", number: true, hint: "at the speed of the last log lines, evaluations included", value: (r) => r.progress.left, cell: (r) => duration(r.progress.left) },
       { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (r) => r.last?.[r.measure], cell: (r) => number(r.last?.[r.measure], 3) },
       { key: "best", title: "best", number: true, hint: "at the best evaluation", value: (r) => r.best?.[r.measure], cell: (r) => number(r.best?.[r.measure], 3) },
