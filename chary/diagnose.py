@@ -1,5 +1,6 @@
 """What the critics think at an evaluation, kept so that a report can judge it later."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -48,13 +49,15 @@ def _disagreement(agent: Agent, feed: Feed) -> dict[str, np.ndarray]:
     rows = rng.integers(feed.size, size=PROBES)
     probes = feed.rows(rows)
     observations = probes.observations
+    # Compiled whole: step by step, every operation would be compiled for itself.
+    act, values_of = jax.jit(agent.algorithm.act), jax.jit(agent.algorithm.values)
     actions = {
         "data": probes.actions,
-        "policy": agent.algorithm.act(agent.state, observations),
+        "policy": act(agent.state, observations),
         "random": jnp.asarray(rng.uniform(-1, 1, probes.actions.shape), jnp.float32),
     }
     values = {
-        f"values_{kind}": np.asarray(agent.algorithm.values(agent.state, observations, a))
+        f"values_{kind}": np.asarray(values_of(agent.state, observations, a))
         for kind, a in actions.items()
     }
     return values | {"probe_rows": rows}

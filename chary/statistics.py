@@ -74,10 +74,14 @@ def interquartile_mean(tasks: Tasks) -> Estimate:
 
 def performance_profile(tasks: Tasks, thresholds: np.ndarray) -> list[Estimate]:
     """For each threshold, the share of runs that score higher; tasks count alike."""
-    share = _share_above
-    return [
-        _stratified(lambda drawn, t=t: share(drawn, t), [tasks], FEWER) for t in thresholds.tolist()
-    ]
+
+    def share_above(threshold: float) -> Estimate:
+        def share(drawn: Sequence[np.ndarray]) -> np.ndarray:
+            return np.mean([(scores > threshold).mean(axis=1) for scores in drawn], axis=0)
+
+        return _stratified(share, [tasks], FEWER)
+
+    return [share_above(threshold) for threshold in thresholds.tolist()]
 
 
 def probability_of_improvement(ours: Tasks, theirs: Tasks) -> Estimate:
@@ -89,10 +93,6 @@ def probability_of_improvement(ours: Tasks, theirs: Tasks) -> Estimate:
         return np.mean([(0.5 + 0.5 * d).mean(axis=(1, 2)) for d in differences], axis=0)
 
     return _stratified(wins, [ours, theirs], FEWER)
-
-
-def _share_above(drawn: Sequence[np.ndarray], threshold: float) -> np.ndarray:
-    return np.mean([(scores > threshold).mean(axis=1) for scores in drawn], axis=0)
 
 
 def _stratified(

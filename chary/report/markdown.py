@@ -7,6 +7,7 @@ import numpy as np
 
 from chary.progress import duration
 from chary.report.figures import as_text, palette, save_figure
+from chary.report.study_figure import LABELS, MOST_BANDS
 from chary.report.tables import cell_text, markdown_table, write_page
 from chary.runs import Record
 from chary.statistics import LEVEL
@@ -19,9 +20,6 @@ COLUMNS = {
     "last": "last", "best": "best", "steps": "steps", "speed": "updates/s", "time": "time a run",
     "verdict": "critics",
 }  # fmt: skip
-MOST_BANDS = 6
-"""With more methods than this, bands hide one another."""
-LABELS = {"score": "normalised score", "return": "return"}
 
 
 def write_markdown(data: Record, destination: Path) -> None:

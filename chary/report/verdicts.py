@@ -48,11 +48,6 @@ def judge(story: RunStory, health: Health | None) -> list[Verdict]:
     return sorted(verdicts, key=lambda verdict: GRAVEST_FIRST.index(verdict.level))
 
 
-def overall(verdicts: list[Verdict]) -> Verdict:
-    """The one that counts: the gravest."""
-    return verdicts[0]
-
-
 def _nothing(story: RunStory) -> Verdict:
     if story.snapshot_steps:
         text = (

@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from tests.browser.chromium import chromium
+
+PATIENCE = 120_000
+"""Milliseconds for what takes a second or two, but longer on a busy machine."""
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +28,7 @@ def complaints() -> list[str]:
 def page(browser: Browser, complaints: list[str]) -> Iterator[Page]:
     """A page with a profile of its own."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
 
     def hear(message: ConsoleMessage) -> None:

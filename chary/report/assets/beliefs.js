@@ -3,7 +3,7 @@
 
 // Matplotlib's inferno at a few places.
 const INFERNO = [[0, "#000004"], [0.2, "#420a68"], [0.4, "#932667"], [0.6, "#dd513a"], [0.8, "#fca50a"], [1, "#fcffa4"]];
-const PASSABLE = ["bad", "warning", "note", "good"];
+const GRAVEST_FIRST = ["bad", "warning", "note", "good"];
 
 const health = {
   id: "health",
@@ -34,9 +34,9 @@ const health = {
       { key: "members", title: "members", number: true, value: (r) => r.health?.members, cell: (r) => number(r.health?.members ?? null) },
       { key: "effective", title: "count as", number: true, hint: "effective number of members", value: (r) => last(r.health?.effective), cell: (r) => number(last(r.health?.effective), 2) },
       { key: "held", title: "bound held", number: true, hint: "share of episodes", value: (r) => last(r.health?.held), cell: (r) => { const held = last(r.health?.held); return held === null ? "–" : `${Math.round(100 * held)}%`; } },
-      { key: "verdict", title: "verdict", class: "verdicts", value: (r) => PASSABLE.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
+      { key: "verdict", title: "verdict", class: "verdicts", value: (r) => GRAVEST_FIRST.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
     ];
-    if (data.runs.length > 1) fill(document.getElementById("verdict-table"), sortableTable(columns, data.runs, "verdicts"));
+    if (data.runs.length > 1) renew(document.getElementById("verdict-table"), sortableTable(columns, data.runs, "verdicts"));
     const run = data.runs.find((each) => each.name === memory.chosen.run);
     fill(document.getElementById("verdict-list"), run.verdicts.map((verdict) => el("div", { class: `verdict ${verdict.level}` },
       el("b", {}, verdict.title), el("span", {}, verdict.text + (verdict.advice ? ` ${verdict.advice}` : "")))));

@@ -19,6 +19,13 @@ function fill(node, ...children) {
   return node;
 }
 
+// Another table in the place of one, scrolled to where that was.
+function renew(place, table) {
+  const { scrollLeft = 0, scrollTop = 0 } = place.firstElementChild ?? {};
+  fill(place, table);
+  Object.assign(table, { scrollLeft, scrollTop });
+}
+
 function number(value, digits = 4) {
   if (value === null || value === undefined) return "–";
   if (Number.isInteger(value)) return value.toLocaleString("en");

@@ -23,7 +23,7 @@ const summary = {
       { key: "seeds", title: "seeds", value: (g) => g.seeds.length, cell: (g) => seedsIn(g.seeds) },
       { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (g) => g.last.mean, cell: (g) => estimate(g.last) + measured(g) },
       { key: "best", title: "best", number: true, hint: "at each run's best evaluation", value: (g) => g.best.mean, cell: (g) => estimate(g.best) + measured(g) },
-      { key: "verdict", title: "critics", class: "verdicts", value: (g) => ["bad", "warning", "note", "good"].indexOf(g.verdict.level), cell: (g) => badge(g.verdict.level, g.verdict.title) },
+      { key: "verdict", title: "critics", class: "verdicts", value: (g) => GRAVEST_FIRST.indexOf(g.verdict.level), cell: (g) => badge(g.verdict.level, g.verdict.title) },
       { key: "step", title: "steps", number: true, value: (g) => g.step, cell: (g) => (g.step < g.goal ? `${number(g.step)} of ${number(g.goal)}` : number(g.step)) },
       { key: "speed", title: "updates/s", number: true, value: (g) => g.speed, cell: (g) => number(g.speed, 3) },
       { key: "seconds", title: "time a run", number: true, value: (g) => g.seconds, cell: (g) => duration(g.seconds) },

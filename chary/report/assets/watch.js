@@ -17,15 +17,15 @@ const progress = {
   draw(data) {
     const columns = [
       { key: "name", title: "run", class: "name", value: (r) => r.name, cell: (r) => r.name },
-      { key: "state", title: "state", value: (r) => r.progress.state, cell: (r) => badge(STATES[r.progress.state], stateOf(r)) },
-      { key: "step", title: "steps", value: (r) => r.step / r.goal, cell: (r) => [`${number(r.step)} of ${number(r.goal)}`, el("progress", { max: r.goal, value: r.step })] },
+      { key: "state", title: "state", class: "state", value: (r) => r.progress.state, cell: (r) => badge(STATES[r.progress.state], stateOf(r)) },
+      { key: "step", title: "steps", class: "state", value: (r) => r.step / r.goal, cell: (r) => [`${number(r.step)} of ${number(r.goal)}`, el("progress", { max: r.goal, value: r.step })] },
       { key: "left", title: "time left", number: true, hint: "at the speed of the last log lines, evaluations included", value: (r) => r.progress.left, cell: (r) => duration(r.progress.left) },
       { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (r) => r.last?.[r.measure], cell: (r) => number(r.last?.[r.measure], 3) },
       { key: "best", title: "best", number: true, hint: "at the best evaluation", value: (r) => r.best?.[r.measure], cell: (r) => number(r.best?.[r.measure], 3) },
       { key: "speed", title: "updates/s", number: true, value: (r) => r.speed, cell: (r) => number(r.speed, 3) },
-      { key: "verdict", title: "critics", class: "verdicts", value: (r) => PASSABLE.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
+      { key: "verdict", title: "critics", class: "verdicts", value: (r) => GRAVEST_FIRST.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
     ];
-    if (data.runs.length) fill(document.getElementById("progress-table"), sortableTable(columns, data.runs, "runs"));
+    if (data.runs.length) renew(document.getElementById("progress-table"), sortableTable(columns, data.runs, "runs"));
   },
 };
 
