@@ -83,10 +83,8 @@ class Agent:
             raise CharyError("this algorithm has no critics, so it knows no uncertainty.")
         rows = self.scaling.observations(np.atleast_2d(np.asarray(observations, np.float32)))
         unit = self.scaling.to_unit(np.atleast_2d(np.asarray(actions, np.float32)))
-        members = jax.jit(self.algorithm.values)(self.state, rows, unit)
-        mean, std = mean_and_std(members)
-        lcb = lower_confidence_bound(members, self.algorithm.beta(self.state))
-        return Uncertainty(*(np.asarray(x) for x in (members, mean, std, lcb)))
+        believed = _believed(self.algorithm.values, self.algorithm.beta, self.state, rows, unit)
+        return Uncertainty(*(np.asarray(x) for x in believed))
 
     def evaluate(
         self,
@@ -114,3 +112,11 @@ class Agent:
 def _act_in_block(act: Any, state: Any, block: Any) -> Any:
     """Row after row: a matrix product of many rows may round each by what stands beside it."""
     return jax.lax.map(lambda row: act(state, row[None])[0], block)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _believed(values: Any, beta: Any, state: Any, rows: Any, actions: Any) -> tuple[Any, ...]:
+    """Members, mean, spread and bound, compiled whole rather than operation by operation."""
+    members = values(state, rows, actions)
+    mean, std = mean_and_std(members)
+    return members, mean, std, lower_confidence_bound(members, beta(state))
