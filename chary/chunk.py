@@ -4,11 +4,12 @@ Every step takes its randomness from `fold_in(key, step)`, and the carry holds t
 metrics, so the result does not depend on where the loop is cut into chunks: stopping anywhere and
 going on gives the same bits. The number of steps in a chunk is an argument of the program.
 
-One program trains one run or several side by side. Everything that is a run's own (its carry and its
-key) then has a leading axis of runs; one run alone has none, and is the plain program.
+One program trains one run or several. Everything that is a run's own (its carry and its key) then has a
+leading axis of runs; one run alone has none, and is the plain program.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from chary.machine import cores
 from chary.types import Algorithm, Batch, PyTree
 
 Tree = TypeVar("Tree", bound=PyTree)
@@ -130,8 +132,7 @@ def compile_chunk(
 
         return jax.lax.fori_loop(start, stop, one_step, carry)
 
-    program = side_by_side(chunk, runs, (0, None, None, None, 0))
-    return jax.jit(program, donate_argnums=0, compiler_options=compiler_options())
+    return _for_all(chunk, algorithm, runs, (0, None, None, None, 0))
 
 
 def compile_fed_chunk(
@@ -157,8 +158,42 @@ def compile_fed_chunk(
 
         return jax.lax.fori_loop(start, stop, one_step, carry)
 
-    program = side_by_side(chunk, runs, (0, 0, None, None, None, 0))
-    return jax.jit(program, donate_argnums=0, compiler_options=compiler_options())
+    return _for_all(chunk, algorithm, runs, (0, 0, None, None, None, 0))
+
+
+def in_one_program(algorithm: Algorithm[Any]) -> bool:
+    """Whether several runs go through one program at the same time, step by step.
+
+    An accelerator gains from that. A processor does not, as products of more members are no faster
+    there: it does the program of a single run for each of them, a thread a core, so that what small
+    networks leave idle is used, and every run has the bits that it would have alone.
+    """
+    return algorithm.spread is not None or jax.default_backend() != "cpu"
+
+
+def _for_all(
+    chunk: Callable[..., Carry],
+    algorithm: Algorithm[Any],
+    runs: int,
+    axes: tuple[int | None, ...],
+) -> Callable[..., Carry]:
+    """The compiled chunk of so many runs; `axes` says which arguments are each run's own."""
+    options: dict[str, Any] = {"donate_argnums": 0, "compiler_options": compiler_options()}
+    if runs == 1 or in_one_program(algorithm):
+        return jax.jit(side_by_side(chunk, runs, axes), **options)
+    alone, threads = jax.jit(chunk, **options), ThreadPoolExecutor(cores())
+
+    def all_runs(*arguments: Any) -> Carry:
+        def of_run(run: int) -> Carry:
+            own = [
+                x if axis is None else one_of(x, run, runs)
+                for x, axis in zip(arguments, axes, strict=True)
+            ]
+            return jax.block_until_ready(alone(*own))
+
+        return together(list(threads.map(of_run, range(runs))))
+
+    return all_runs
 
 
 def _update(algorithm: Algorithm[Any], carry: Carry, batch: Batch, key: PRNGKeyArray) -> Carry:

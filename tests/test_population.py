@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import chary
-from chary import loop, population, training
+from chary import chunk, loop, population, training
 from chary.cli import main
 from chary.data import formats
 from chary.data.dataset import Dataset
@@ -54,7 +54,12 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
     monkeypatch.setattr(loop, "CHUNK_SECONDS", 0.0)
 
 
-def test_every_run_is_what_it_would_be_alone(dataset: Dataset, tmp_path: Path) -> None:
+@pytest.mark.parametrize("one_program", [False, True])
+def test_every_run_is_what_it_would_be_alone(
+    one_program: bool, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a processor to the bit; in one program for all, as on accelerators, but for rounding."""
+    monkeypatch.setattr(chunk, "in_one_program", lambda _: one_program)
     agents = chary.train_population(
         "msg", dataset, run=tmp_path / "all", steps=20, **MSG_QUICK,
         seeds=[0, 1], settings={"alpha": [0.5, 1.0]},
@@ -67,6 +72,7 @@ def test_every_run_is_what_it_would_be_alone(dataset: Dataset, tmp_path: Path) -
         assert config["run"]["seed"] == index % 2
     changes: dict[str, Any] = {"alpha": 1.0, "seed": 1}
     alone = chary.train("msg", dataset, run=tmp_path / "alone", steps=20, **MSG_QUICK, **changes)
+    assert (bits(agents[3].state) == bits(alone.state)) or one_program
     for beside, by_itself in zip(
         jax.tree.leaves(agents[3].state), jax.tree.leaves(alone.state), strict=True
     ):
