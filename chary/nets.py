@@ -61,14 +61,8 @@ class Dense(eqx.Module):
         weight = glorot(key, (inputs, outputs), jnp.float32)
         return cls(weight, jnp.zeros(outputs), LayerNorm.init(outputs) if layer_norm else None)
 
-    def __call__(
-        self,
-        inputs: Float[Array, "*batch inputs"],
-        *,
-        between: bool = False,
-    ) -> Float[Array, "*batch outputs"]:
-        """`between` says that this is a layer between hidden ones."""
-        outputs = product(inputs, self.weight, between=between) + self.bias
+    def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        outputs = product(inputs, self.weight) + self.bias
         return outputs if self.norm is None else self.norm(outputs)
 
 
@@ -97,6 +91,6 @@ class MLP(eqx.Module):
 
     def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         *hidden, last = self.layers
-        for number, layer in enumerate(hidden):
-            inputs = relu(layer(inputs, between=number > 0))
+        for layer in hidden:
+            inputs = relu(layer(inputs))
         return last(inputs)

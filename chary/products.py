@@ -1,4 +1,4 @@
-"""Products of rows with weights: fast on CPUs, and in bfloat16 where that is asked for."""
+"""Products of rows with weights, in bfloat16 where that is asked for."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -32,39 +32,10 @@ def multiplying_in(matmul: Matmul, work: Work) -> Work:
 
 
 def product(
-    inputs: Float[Array, "*batch inputs"],
-    weight: Float[Array, "inputs outputs"],
-    *,
-    between: bool = False,
+    inputs: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]
 ) -> Float[Array, "*batch outputs"]:
-    """`inputs @ weight`; `between` says that both sides are hidden layers."""
-    if _matmul.get() == "bfloat16":
-        return _rounded_product(inputs, weight)
-    if between and inputs.ndim == 2 and jax.default_backend() == "cpu":
-        return _copying_product(inputs, weight)
-    return inputs @ weight
-
-
-@jax.custom_vjp
-def _copying_product(rows: Any, weight: Any) -> Any:
-    """A product whose gradients first write out the matrices that they need transposed.
-
-    Eigen, which multiplies matrices on CPUs, reads a transposed one so slowly that a copy pays.
-    """
-    return rows @ weight
-
-
-def _copying_forward(rows: Any, weight: Any) -> tuple[Any, tuple[Any, Any]]:
-    return rows @ weight, (rows, weight)
-
-
-def _copying_backward(factors: tuple[Any, Any], slope: Any) -> tuple[Any, Any]:
-    # A barrier each: two in one would make both wait for the later.
-    rows_across, weight_across = (jax.lax.optimization_barrier(factor.T) for factor in factors)
-    return slope @ weight_across, rows_across @ slope
-
-
-_copying_product.defvjp(_copying_forward, _copying_backward)
+    """`inputs @ weight`, of factors as they are or rounded to bfloat16."""
+    return inputs @ weight if _matmul.get() == "float32" else _rounded_product(inputs, weight)
 
 
 @jax.custom_vjp
