@@ -34,3 +34,12 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise CharyError(f"{path}: cannot be written ({error.strerror or error}).") from error
+
+
+def write_result(path: Path, text: str) -> None:
+    """The same for what a user asked for, in a folder that is made if need be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CharyError(f"{path}: cannot be written ({error.strerror or error}).") from error
+    write_whole(path, text)

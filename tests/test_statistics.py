@@ -79,7 +79,8 @@ def test_many_samples_get_what_each_gets_alone() -> None:
     together = bootstrap_each(samples)
     assert together == [bootstrap(sample) for sample in samples]
     assert together[1] == (5.0, None, None) and together[2] == (None, None, None)
-    assert together[3].low == pytest.approx(1e6 + together[0].low)  # type: ignore[operator]
+    low = together[0].low
+    assert low is not None and together[3].low == pytest.approx(1e6 + low)
 
 
 def test_intervals_are_those_of_resampled_means() -> None:

@@ -5,20 +5,13 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from chary.errors import CharyError
-from chary.files import write_whole
+from chary.files import write_result
 from chary.runs import Record
 
 
 def write_report(data: Record, destination: Path) -> None:
     """Write the page that shows this data (see `page_data`)."""
-    try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CharyError(
-            f"{destination}: cannot be written ({error.strerror or error})."
-        ) from error
-    write_whole(destination, page(data))
+    write_result(destination, page(data))
 
 
 def page(data: Record | None = None) -> str:

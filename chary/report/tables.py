@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from chary.errors import CharyError
-
 
 def cell_text(value: Any) -> str:
     """A value as a table shows it."""
@@ -40,14 +38,8 @@ def write_page(
     after: str = "",
 ) -> None:
     """A result as a page of Markdown: the command that made it, what to know, and the table."""
-    from chary.files import write_whole
+    from chary.files import write_result
     from chary.machine import command_line
 
     parts = [f"# {title}", f"    {command_line()}", *notes, markdown_table(rows, columns), after]
-    try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CharyError(
-            f"{destination}: cannot be written ({error.strerror or error})."
-        ) from error
-    write_whole(destination, "\n\n".join(part.rstrip() for part in parts if part) + "\n")
+    write_result(destination, "\n\n".join(part.rstrip() for part in parts if part) + "\n")
