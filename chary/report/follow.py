@@ -19,9 +19,11 @@ from chary.report.story import RunStory, read_run
 from chary.runs import NAMES, Record, find_runs
 
 SHARE = 0.1
-"""Of one processor, at most, goes into looking, however many runs there are."""
+"""Of one processor, at most, goes into looking at runs that are known, however many there are."""
 OFTEN = 0.5
 """Seconds between two looks at the disk, at least: several pages may be open."""
+LOOK = 2.0
+"""Seconds after which a look reads no other folder: with hundreds, a page shows those that were read."""
 RECENT = 20
 """Log lines by which the time left is judged."""
 PATIENCE = 60.0
@@ -80,6 +82,7 @@ class Follower:
         self._overview: Record = {}
         self._version = 0
         self._next_look = 0.0
+        self._unread = 0
 
     def changes(self, since: int) -> Record | None:
         """What a page that knows another version needs: the runs that have changed, and what is to be
@@ -88,7 +91,8 @@ class Follower:
             began = time.monotonic()
             self._look()
             now = time.monotonic()
-            self._next_look = now + max(OFTEN, (now - began) * (1.0 / SHARE - 1.0))
+            rest = 0.0 if self._unread else (now - began) * (1.0 / SHARE - 1.0)
+            self._next_look = now + max(OFTEN, rest)
         if since == self._version:
             return None
         since = since if since < self._version else 0  # greater ones are of another server
@@ -98,10 +102,17 @@ class Follower:
     def _look(self) -> None:
         """Bring what is known up to date."""
         version, before = self._version + 1, self._folders
-        self._folders = {}
-        for path in find_runs(self._root):
-            name = path.relative_to(self._root).as_posix() if path != self._root else path.name
-            self._folders[name] = self._looked_at(path, name, before.get(name), version)
+        paths = {self._name(path): path for path in find_runs(self._root)}
+        until, seen = time.monotonic() + LOOK, dict[str, Followed]()
+        # The longest unread first, so that every one has its turn.
+        for name in sorted(paths, key=lambda name: before[name].version if name in before else 0):
+            run = self._looked_at(paths[name], name, before.get(name), version)
+            seen[name] = run
+            if run.version == version and time.monotonic() > until:
+                break
+        kept = before | seen
+        self._folders = {name: kept[name] for name in paths if name in kept}
+        self._unread = len(paths) - len(self._folders)
         found = [run for run in self._folders.values() if run.known]
         stories = [run.known.story for run in found if run.known]
         points = curve_points(stories)
@@ -115,7 +126,14 @@ class Follower:
             parts = [self._part(run) for run in found]
             problems = [run.problem for run in self._folders.values() if run.problem]
             names = [story.name for story in stories]
-            self._overview = {**overview(stories, parts, points, problems), "names": names}
+            self._overview = {
+                **overview(stories, parts, points, problems),
+                "names": names,
+                "unread": self._unread,
+            }
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix() if path != self._root else path.name
 
     def _looked_at(self, path: Path, name: str, before: Followed | None, version: int) -> Followed:
         """A folder as it is now; the same object as before where nothing has changed."""

@@ -49,10 +49,11 @@ def main(
 
 def take(page: Page, path: Path, whole: bool) -> None:
     """A page, once it is drawn."""
-    page.wait_for_selector("body[data-ready]")
+    page.wait_for_selector("body[data-painted]")
     page.screenshot(path=path, full_page=whole)
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    print(f"{path}{f': {wide} pixels too wide' if wide > 0 else ''}")
+    ready = page.evaluate("performance.getEntriesByName('ready')[0].startTime")
+    print(f"{path}: ready in {ready / 1000:.2f} s{f', {wide} pixels too wide' if wide > 0 else ''}")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def open_offline(page: Page, path: Path) -> None:
     page.on("request", lambda request: elsewhere.append(request.url))
     page.context.set_offline(True)
     page.goto(path.as_uri())
-    page.wait_for_selector("body[data-ready]")
+    page.wait_for_selector("body[data-painted]")
     assert [url for url in elsewhere if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
@@ -155,8 +155,8 @@ def test_torn_and_foreign_files_cost_a_warning_each(page: Page, tmp_path: Path) 
 
 
 def test_twenty_long_runs_are_ready_soon(page: Page, tmp_path: Path) -> None:
-    """In the time of the page's own thread, which other work on the machine does not stretch: about two
-    seconds on a slow machine. The bound is wide, to catch what makes it much slower and nothing else."""
+    """Ready is: tables filled, what is in view painted, clicks answered. The best of a few openings,
+    since other work on the machine stretches them."""
     first = synthetic_run(tmp_path / "runs" / "0", lines=1_000)
     for seed in range(1, 20):
         shutil.copytree(first.path, tmp_path / "runs" / str(seed))
@@ -165,10 +165,11 @@ def test_twenty_long_runs_are_ready_soon(page: Page, tmp_path: Path) -> None:
         RunFolder.create(tmp_path / "runs" / str(seed), {**first.config, **other})
     path = report_of(tmp_path / "runs")
     assert path.stat().st_size < 8e6
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    open_offline(page, path)
-    measured = {
-        each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]
-    }
-    assert measured["TaskDuration"] < 8.0
+    milliseconds: list[float] = []
+    for _ in range(3):
+        open_offline(page, path)
+        milliseconds.append(page.evaluate("performance.getEntriesByName('ready')[0].startTime"))
+    assert min(milliseconds) < 2_000
+    figures = page.locator(".plot")
+    assert figures.count() > 10
+    expect(page.locator(".plot.js-plotly-plot")).to_have_count(figures.count())

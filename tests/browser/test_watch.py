@@ -82,3 +82,29 @@ def test_runs_that_appear_and_go_and_a_server_that_stops(
     expect(page.locator("#pulse")).to_contain_text("no answer")
     expect(names).to_have_text([nasty])
     complaints.clear()  # the browser itself notes that nobody answered
+
+
+def test_what_was_zoomed_and_hidden_stays_so_when_news_arrives(page: Page, tmp_path: Path) -> None:
+    synthetic_run(tmp_path / "runs" / "a", lines=5, evaluations=4)
+    other = synthetic_run(tmp_path / "runs" / "b", lines=5, evaluations=4, settings={"members": 4})
+    with watched(tmp_path / "runs") as address:
+        page.goto(address)
+        page.locator("#curves .legendtoggle").first.click()
+        until(page, HIDDEN)
+        box = page.locator("#curves .nsewdrag").bounding_box()
+        assert box is not None
+        middle = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + 0.2 * box["width"], middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=5)
+        page.mouse.up()
+        ranged = "document.getElementById('curves').layout.xaxis.range"
+        until(page, "document.getElementById('curves').layout.xaxis.autorange === false")
+        zoomed = page.evaluate(ranged)
+        shown = "Math.max(...document.getElementById('curves').data.flatMap((each) => each.x))"
+        newest = page.evaluate(shown)
+        later = {"step": newest + 50, "score": 1.0, "return": 1.0, "returns": [1.0]}
+        other.append("evals", later)
+        until(page, f"{shown} === {newest + 50}")
+        assert page.evaluate(ranged) == zoomed
+        assert page.evaluate(HIDDEN)

@@ -211,3 +211,17 @@ def test_looking_takes_a_small_share_of_the_time(
         follower.changes(0)
         clock[0] += 1.0
     assert 4 <= len(looks) <= 6
+
+
+def test_many_runs_are_shown_as_they_are_read_and_each_has_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "LOOK", 0.0)  # a folder a look
+    runs = {name: new_run(tmp_path / name) for name in "abc"}
+    follower = Follower(tmp_path)
+    told = [news(follower) for _ in "abc"]
+    assert [each["names"] for each in told] == [["a"], ["a", "b"], ["a", "b", "c"]]
+    assert [each["unread"] for each in told] == [2, 1, 0]
+    for run in runs.values():
+        log(run, EVERY)
+    assert [news(follower)["changed"]["c"]["step"] for _ in "abc"] == [0, 0, EVERY]

@@ -33,13 +33,45 @@ function axis(title, more = {}) {
 function show(id, traces, { x, y, height = 300, ...layout }) {
   const place = document.getElementById(id);
   const legend = { orientation: "h", yref: "container", yanchor: "bottom", y: 0, x: 0, font: { size: 12 } };
-  return Plotly.react(place, traces, {
+  const everything = {
     xaxis: x, yaxis: y, height, legend, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, sans-serif", size: 12.5, color: shade("--ink") }, margin: { l: 56, r: 14, t: 14, b: 48 },
     hoverlabel: { bgcolor: shade("--card"), bordercolor: shade("--line"), font: { color: shade("--ink") }, namelength: 60 },
     uirevision: id, ...layout,
-  }, { responsive: true, displayModeBar: false });
+  };
+  const paint = () => Plotly.react(place, traces, everything, { responsive: true, displayModeBar: false });
+  if (place.classList.contains("js-plotly-plot")) return paint();
+  place.style.minHeight = `${height}px`; // so that nothing moves when it is painted
+  unpainted.set(place, paint);
 }
+
+// A figure costs some 50 ms, and there may be twenty. Those in view are painted at once and the page is ready;
+// the others follow one by one, with room between them for whatever the reader does.
+const unpainted = new Map();
+
+function inView(place) {
+  const { top, bottom } = place.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}
+
+function paintOne(place) {
+  const paint = unpainted.get(place);
+  unpainted.delete(place);
+  paint();
+}
+
+function paintInView() {
+  for (const place of [...unpainted.keys()].filter(inView)) paintOne(place);
+}
+
+function paintTheRest() {
+  const places = [...unpainted.keys()];
+  if (places.length) paintOne(places.find(inView) ?? places[0]);
+  if (unpainted.size) setTimeout(paintTheRest);
+  else document.body.dataset.painted = "true";
+}
+
+addEventListener("beforeprint", () => [...unpainted.keys()].forEach(paintOne));
 
 // A line with the band of its interval; both go when the legend's entry is clicked.
 function lineWithBand(name, x, curve, hex, { band = true } = {}) {

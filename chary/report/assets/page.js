@@ -13,11 +13,16 @@ function draw(data, { title, sections = SECTIONS } = {}) {
     (data.warnings.length ? `, ${several(data.warnings.length, "warning")}` : "");
   const built = sections.map((section) => ({ section, parts: section.build(data) })).filter(({ parts }) => parts);
   for (const place of document.querySelectorAll(".plot.js-plotly-plot")) Plotly.purge(place);
+  unpainted.clear();
+  delete document.body.dataset.painted;
   fill(document.getElementById("contents"), built.map(({ section }) => el("a", { href: `#${section.id}` }, section.title)));
   fill(document.getElementById("page"), built.map(({ section, parts }) => el("section", { id: section.id }, el("h2", {}, section.title), parts)));
   document.getElementById("foot").textContent = `Made by chary ${data.version} from run folders alone. In figures: drag to zoom, double-click to go back.`;
   for (const { section } of built) section.draw?.(data);
+  paintInView();
   document.body.dataset.ready = "true";
+  performance.mark("ready");
+  setTimeout(paintTheRest);
 }
 
 const inlined = document.getElementById("data");

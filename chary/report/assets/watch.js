@@ -48,7 +48,7 @@ async function ask() {
       take(news);
       took = performance.now() - began;
     }
-    pulse(`· live, as of ${clock(Date.now() / 1000)}`);
+    pulse(live.unread ? `· reading ${several(live.unread, "more run")} ...` : `· live, as of ${clock(Date.now() / 1000)}`);
   } catch (error) {
     pulse("· no answer: is chary watch still running? This page goes on asking.", "lost");
     if (!(error instanceof TypeError || error instanceof DOMException)) console.error(error);
