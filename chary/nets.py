@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.products import product
+from chary.products import in_rows, product
 
 glorot = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "truncated_normal")
 
@@ -43,7 +43,8 @@ class LayerNorm(eqx.Module):
         centred = inputs - inputs.mean(axis=-1, keepdims=True)
         variance = (centred**2).mean(axis=-1, keepdims=True)
         standard = centred * jax.lax.rsqrt(variance + NORM_EPSILON)
-        return standard * self.scale[..., None, :] + self.shift[..., None, :]
+        scale, shift = (in_rows(x[..., None, :], standard) for x in (self.scale, self.shift))
+        return standard * scale + shift
 
 
 class Dense(eqx.Module):
@@ -62,7 +63,8 @@ class Dense(eqx.Module):
         return cls(weight, jnp.zeros(outputs), LayerNorm.init(outputs) if layer_norm else None)
 
     def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        outputs = product(inputs, self.weight) + self.bias
+        outputs = product(inputs, self.weight)
+        outputs += in_rows(self.bias, outputs)
         return outputs if self.norm is None else self.norm(outputs)
 
 

@@ -12,8 +12,9 @@ import pytest
 import chary
 from chary.data.dataset import Dataset
 from chary.nets import MLP
-from chary.products import multiplying_in, product
+from chary.products import learning_from, multiplying_in, product
 from chary.runs import RunFolder
+from chary.settings import Matmul
 
 
 def test_weights_start_glorot_scaled_and_truncated_and_biases_at_zero() -> None:
@@ -68,6 +69,32 @@ def test_gradients_of_every_order_are_those_of_plain_products_and_relu() -> None
     )
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(plain), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("matmul", ["float32", "bfloat16"])
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_layers_learn_from_the_first_rows_and_inputs_have_all_their_slopes(
+    layer_norm: bool, matmul: Matmul
+) -> None:
+    networks = jax.vmap(lambda key: MLP.init(3, (8, 5), 2, layer_norm=layer_norm, key=key))(
+        jax.random.split(jax.random.key(0), 3)
+    )
+    inputs = jax.random.normal(jax.random.key(1), (3, 10, 3))
+
+    def loss(networks: MLP, inputs: jax.Array, rows: int | None) -> jax.Array:
+        with learning_from(rows):
+            return (jax.vmap(MLP.__call__)(networks, inputs) ** 2).sum()
+
+    gradient = multiplying_in(
+        matmul, lambda *rest: jax.jit(jax.grad(loss, (0, 1)), static_argnums=2)(*rest)
+    )
+    learned, slopes = gradient(networks, inputs, 4)
+    expected, _ = gradient(networks, inputs[:, :4], None)
+    _, all_slopes = gradient(networks, inputs, None)
+    for a, b in zip(jax.tree.leaves(learned), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        assert np.abs(b).max() > 0.0
+    np.testing.assert_allclose(slopes, all_slopes, rtol=1e-5, atol=1e-6)
 
 
 def rounded(numbers: np.ndarray) -> np.ndarray:

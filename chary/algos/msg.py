@@ -31,6 +31,7 @@ from chary.errors import CharyError
 from chary.losses import critic_metrics, td_loss, temperature_loss
 from chary.optimise import Moving, Trained, adam_init, as_arrays, either
 from chary.policies import Policy
+from chary.products import learning_from
 from chary.targets import TARGETS, mean_and_std, smallest
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
 from chary.window import Window, through_windows
@@ -87,8 +88,10 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         targets = targets._replace(backup=shards.across(targets.backup))
     regularise = config.alpha != 0.0
     chunk = (config.chunk or shards.members) if ensemble.in_windows else config.members
-    one_pass = regularise and config.regulariser_samples == "shared" and not ensemble.shares_weights
-    separate = one_pass or chunk < config.members
+    own_samples = config.regulariser_samples == "own" or ensemble.shares_weights
+    at_policy_sample = regularise and not own_samples
+    separate = at_policy_sample or ensemble.in_windows
+    only_slope = separate and not at_policy_sample
 
     def init(key: PRNGKeyArray) -> MSGState:
         policy_key, critic_key = jax.random.split(key)
@@ -127,62 +130,69 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
 
     def critic_loss(
         critics: PyTree,
-        policy_actions: Float[Array, "*member batch action"],
+        policy_actions: Float[Array, "member batch action"],
+        compared: Float[Array, "*member_or_all batch action"],
         wanted: Float[Array, "member batch"],
         alpha: Float[Array, ""],
         batch: Batch,
         noise: Noise,
-    ) -> tuple[Float[Array, ""], tuple[Float[Array, "member head batch"], ...]]:
-        """sum_i L_i + alpha * H_i (Eqs. 5 and 8), beside the values at logged and policy actions."""
-        observations, key = noise.arranged(batch.observations), noise.ensemble_key
-        if not regularise:
-            actions = noise.arranged(batch.actions)
-            heads = noise.in_order(ensemble.heads(critics, observations, actions, key=key))
-            return td_loss(heads, wanted, noise.weights).sum(), (heads, heads)
-        # One pass over logged and policy actions together.
-        data_actions = jnp.broadcast_to(batch.actions, policy_actions.shape)
-        actions = noise.arranged(data_actions), noise.arranged(policy_actions)
-        both = ensemble.heads(
-            critics,
-            jnp.concatenate([observations, observations], axis=-2),
-            jnp.concatenate(actions, axis=-2),
-            key=key,
-        )
-        size = len(batch.rewards)
-        heads, policy_heads = noise.in_order(both[..., :size]), noise.in_order(both[..., size:])
-        gap = (smallest(policy_heads, axis=1) - smallest(heads, axis=1)).mean(axis=-1)
-        total = (td_loss(heads, wanted, noise.weights) + alpha * gap).sum()
-        return total, (heads, policy_heads)
+    ) -> tuple[Float[Array, ""], list[Float[Array, "member head batch"]]]:
+        """sum_i L_i + alpha * H_i (Eqs. 5 and 8), beside the values at logged actions and at others.
+
+        All go through the critics as one batch: logged actions, those that H compares them with where
+        these are not the policy's, and the policy's, where members are separate.
+        """
+        kinds = [batch.actions]
+        if regularise and not at_policy_sample:
+            kinds.append(compared)
+        if separate:
+            kinds.append(policy_actions)
+        kinds = [jnp.broadcast_to(actions, kinds[-1].shape) for actions in kinds]
+        learned = len(batch.rewards) * (2 if regularise else 1)
+        with learning_from(learned if only_slope else None):
+            values = ensemble.heads(
+                critics,
+                jnp.concatenate([noise.arranged(batch.observations)] * len(kinds), axis=-2),
+                jnp.concatenate([noise.arranged(actions) for actions in kinds], axis=-2),
+                key=noise.ensemble_key,
+            )
+        heads = [noise.in_order(part) for part in jnp.split(values, len(kinds), axis=-1)]
+        at_data, *at_others = (smallest(each, axis=1).mean(axis=-1) for each in heads)
+        total = td_loss(heads[0], wanted, noise.weights)
+        if regularise:
+            total += alpha * (at_others[0] - at_data)
+        if only_slope:
+            total += at_others[-1]  # no weight learns from it
+        return total.sum(), heads
 
     def learn(state: MSGState, batch: Batch, noise: Noise) -> tuple[Moving, Slopes | None, Metrics]:
         """A step of the critics, and what they thought of the policy's actions before it.
 
-        Where H is taken at the policy's own sample, one backward pass serves two purposes: the gradient
-        of the loss in that action is alpha / M times Q_i's, which is what the policy climbs by.
+        One backward pass serves two purposes: where members are separate, the gradient of the loss in
+        the policy's action is Q_i's, which the policy climbs by, times 1 / M. Where H is taken at that
+        action, the factor is alpha / M.
         """
         hyper, members, size = state.hyper, shards.members, len(batch.rewards)
         here = noise.of(shards.here())
         law, wanted = state.policy.params(batch.observations), td_targets(state, batch, here)
         actions = law.sample(noise.policy_actions)
         count = (state.critic_optimiser.count + 1).astype(jnp.float32)
-        gradient_of = jax.grad(critic_loss, (0, 1) if one_pass else 0, has_aux=True)
+        factor = hyper.alpha / size if at_policy_sample else 1.0 / size
+        gradient_of = jax.grad(critic_loss, (0, 1) if separate else 0, has_aux=True)
 
         def work(window: Window, carry: Any) -> Any:
             moving, seen, slopes = carry
-            critics, mine = window.of(moving.online), here.of(window)
+            mine = here.of(window)
             each = jnp.broadcast_to(actions, (window.size, *actions.shape))
-            compared = each if one_pass else law.sample(mine.member_actions)
-            gradient, heads = gradient_of(
-                critics, compared, window.of(wanted), hyper.alpha, batch, mine
-            )
-            if one_pass:
+            compared = law.sample(mine.member_actions)
+            critics, goals = window.of((moving.online, wanted))
+            gradient, heads = gradient_of(critics, each, compared, goals, hyper.alpha, batch, mine)
+            if separate:
                 gradient, in_actions = gradient
-                found = Slopes(smallest(heads[1], axis=1), in_actions * (size / hyper.alpha))
+                found = Slopes(smallest(heads[-1], axis=1), in_actions / factor)
                 slopes = window.put(slopes, found)
-            elif separate:
-                slopes = window.put(slopes, slopes_at(critics, batch, each, mine))
             moving = moving.step(gradient, count, hyper.critic_learning_rate, hyper.tau, window)
-            return moving, window.put(seen, heads), slopes
+            return moving, window.put(seen, (heads[0], heads[int(regularise)])), slopes
 
         optimiser = state.critic_optimiser
         values = jnp.zeros((members, targets.heads, size))
@@ -191,25 +201,13 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             (values, values),
             Slopes(values[:, 0], jnp.zeros((members, *actions.shape))) if separate else None,
         )
-        moving, (heads, policy_heads), slopes = through_windows(
-            work, begin, members=members, size=chunk
-        )
+        moving, (heads, others), slopes = through_windows(work, begin, members=members, size=chunk)
         # What the policy and the log need of all members.
-        slopes, heads, policy_heads, wanted = shards.gathered((slopes, heads, policy_heads, wanted))
-        gap = smallest(policy_heads, axis=1) - smallest(heads, axis=1)
+        slopes, heads, others, wanted = shards.gathered((slopes, heads, others, wanted))
+        gap = smallest(others, axis=1) - smallest(heads, axis=1)
         td = td_loss(heads, wanted, noise.weights)
         metrics = {"critic/regulariser": gap.mean(), **critic_metrics(td, heads, wanted)}
         return moving, slopes, metrics
-
-    def slopes_at(
-        critics: PyTree, batch: Batch, actions: Float[Array, "member batch action"], noise: Noise
-    ) -> Slopes:
-        """Each member's values and slopes, all by one backward pass: members are separate."""
-        values, backward = jax.vjp(
-            lambda a: ensemble.values(critics, batch.observations, a, key=noise.ensemble_key),
-            actions,
-        )
-        return Slopes(values, *backward(jnp.ones_like(values)))
 
     def policy_loss(
         policy: Policy, state: MSGState, batch: Batch, noise: Noise, slopes: Slopes | None

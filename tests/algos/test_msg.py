@@ -564,6 +564,25 @@ def test_windows_of_members_learn_what_all_learn_at_once(
             np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize(("samples", "alpha"), [("shared", 0.5), ("own", 0.5), ("own", 0.0)])
+def test_the_policys_actions_beside_the_others_teach_the_critics_nothing(
+    samples: str, alpha: float, layer_norm: bool
+) -> None:
+    """One batch for all purposes, and the same networks as an ensemble of one's own, of which it is not
+    known how they learn: there the policy takes a gradient by itself. Equal but for rounding."""
+    settings = {"regulariser_samples": samples, "alpha": alpha, "layer_norm": layer_norm}
+    ends = []
+    for ensemble in ("deep", "chary.ensembles.deep:make_deep"):
+        _, algorithm, state = setup(**settings, ensemble=ensemble)
+        state = away_from_kinks(state)
+        for step in range(3):
+            state, _ = algorithm.update(state, make_batch(step), jax.random.key(step))
+        ends.append(doubles(state))
+    for a, b in zip(*ends, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
 def test_a_chunk_must_divide_the_members() -> None:
     with pytest.raises(CharyError, match="--chunk is 3, but must be a divisor"):
         MSGConfig(members=4, chunk=3)
