@@ -106,7 +106,9 @@ def shown(value: Any) -> str:
         return f"{value:g}"
     if isinstance(value, list):
         return "x".join(map(shown, value))
-    return {None: "unset", True: "on", False: "off"}.get(value, str(value))
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "unset" if value is None else str(value)
 
 
 def across_tasks(groups: Sequence[Group]) -> dict[str, Any] | None:

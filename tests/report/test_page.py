@@ -122,10 +122,11 @@ def test_names_with_html_stay_in_the_data(tmp_path: Path) -> None:
 
 
 def test_settings_of_unequal_kinds_can_be_told_apart(tmp_path: Path) -> None:
-    for name, value in (("a", [64, 64]), ("b", None), ("c", True), ("d", "<i>")):
+    values = {"a": [64, 64], "b": None, "c": True, "d": "<i>", "e": 1, "f": 0.5}
+    for name, value in values.items():
         synthetic_run(tmp_path / name, lines=1, evaluations=1, settings={"hidden": value})
     methods = [group.method for group in group_runs(read_runs([tmp_path])[0])]
-    assert methods == [f"msg (hidden {value})" for value in ("64x64", "unset", "on", "<i>")]
+    assert methods == [f"msg (hidden {value})" for value in ("64x64", "unset", "on", "<i>", 1, 0.5)]
 
 
 def test_the_command_writes_a_page(runs: Path, tmp_path: Path, capsys: Any) -> None:
