@@ -37,7 +37,7 @@ PRESETS = {HOPPER: "paper-gym", MAZE: "small"}
 LIBRARIES = ("ours", "d3rlpy")
 STEPS = {
     HOPPER: {"bc": 5_000, "iql": 5_000, "td3-bc": 5_000, "crr": 3_000, "cql": 1_000},
-    MAZE: {"bc": 6_000, "iql": 6_000, "td3-bc": 6_000, "crr": 6_000, "cql": 6_000},
+    MAZE: {"bc": 6_000, "iql": 6_000, "td3-bc": 6_000, "crr": 6_000, "cql": 8_000},
 }
 """As many for both libraries; fewer where d3rlpy takes long."""
 TRANSITIONS = 200_000
