@@ -24,10 +24,11 @@ import agree_report
 import numpy as np
 from compare import Worker
 
-from chary import settings, training
+from chary import prepare, settings, training
 from chary.data.dataset import Dataset
 from chary.errors import CharyError, unknown_name
 from chary.evaluate import evaluate
+from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.study.runner import shares
 
@@ -71,7 +72,7 @@ def cases(datasets: list[str], seeds: list[int]) -> list[Case]:
 def settings_of(case: Case, work: Path) -> tuple[Any, RunConfig, Dataset]:
     """What both libraries train with: the preset, in fewer steps, and without what d3rlpy lacks."""
     steps = STEPS[case.dataset][case.algorithm]
-    config, run = training.configure(case.algorithm, PRESETS[case.dataset], case.dataset)
+    config, run = prepare.configure(case.algorithm, PRESETS[case.dataset], case.dataset)
     if case.algorithm == "cql":
         config = replace(config, warmup_steps=0)
     if case.algorithm == "iql" and config.policy_decay_steps:
@@ -85,7 +86,7 @@ def settings_of(case: Case, work: Path) -> tuple[Any, RunConfig, Dataset]:
         eval_every=0,
         final_episodes=EPISODES,
     )
-    run, dataset = training.complete(case.algorithm, run, run.dataset)
+    run, dataset = prepare.complete(case.algorithm, run, run.dataset)
     return config, run, dataset
 
 
@@ -96,7 +97,7 @@ def train_ours(case: Case, work: Path) -> dict[str, Any]:
     agent = training.start(
         case.algorithm, config, run, dataset=dataset, preset=preset, go_on=True, yes=True
     )
-    last = training.RunFolder.open(agent.folder).last()
+    last = RunFolder.open(agent.folder).last()
     assert last is not None
     return last
 
@@ -104,7 +105,7 @@ def train_ours(case: Case, work: Path) -> dict[str, Any]:
 def train_theirs(case: Case, work: Path, python: str) -> dict[str, Any]:
     """d3rlpy in its own process, and its policy in our evaluator."""
     config, run, dataset = settings_of(case, work)
-    scaling = training.scaling_of(dataset, run)
+    scaling = prepare.scaling_of(dataset, run)
     arrays, policy = work / f"{case.name}-data.npz", work / f"{case.name}-policy.npz"
     batch = dataset.transitions(scaling)._asdict()
     np.savez(
@@ -130,7 +131,7 @@ def train_theirs(case: Case, work: Path, python: str) -> dict[str, Any]:
         rows = scaling.observations(np.asarray(observations, np.float32))
         return scaling.from_unit(np.stack([np.tanh(forward(layers, row)) for row in rows]))
 
-    task = training.task_of(dataset)
+    task = prepare.task_of(dataset)
     assert task is not None
     return evaluate(act, task, episodes=EPISODES, seed=case.seed, step=run.steps).record()
 
@@ -183,7 +184,7 @@ def time_all(options: argparse.Namespace) -> None:
     """Updates a second of both, in turn, with the networks and settings of the hopper."""
     speeds: dict[str, Any] = {}
     for algorithm in STEPS[HOPPER]:
-        config, _ = training.configure(algorithm, PRESETS[HOPPER], HOPPER)
+        config, _ = prepare.configure(algorithm, PRESETS[HOPPER], HOPPER)
         case = {"algorithm": algorithm, "settings": settings.to_json(config)}
         workers = {
             "ours": Worker(sys.executable, {**case, "kind": "baseline"}),

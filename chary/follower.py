@@ -13,9 +13,9 @@ from chary.compiled import keep_compiled
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.loop import Plan, logs_at, stop_requests
+from chary.prepare import make_plan
 from chary.processes import Order
 from chary.runs import RunFolder
-from chary.training import make_plan
 
 
 def follow(dataset: Dataset | None = None) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from chary import algos, settings
+from chary import algos, checkpoints, settings
 from chary.chunk import Carry
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
@@ -20,9 +20,11 @@ from chary.data.summary import summarise
 from chary.envs import find_task
 from chary.errors import CharyError
 from chary.machine import command_line, layout, versions
-from chary.runs import RunFolder, claimed, common_steps, restore_all
+from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
 from chary.version import __version__
+
+State = TypeVar("State")
 
 
 class Spec(NamedTuple):
@@ -139,6 +141,44 @@ def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int
     for folder in folders:
         folder.cut_back(step)
     return step, carries
+
+
+def common_steps(folders: Sequence[RunFolder]) -> list[int]:
+    """Steps from which runs can go on together, the newest first: all have a checkpoint of it, but those
+    that had diverged by then."""
+    steps = {step for folder in folders for step in folder.checkpoint_steps()}
+    return [
+        step
+        for step in sorted(steps, reverse=True)
+        if all(step in folder.checkpoint_steps() or folder.diverged(step) for folder in folders)
+    ]
+
+
+def restore_all(
+    folders: Sequence[RunFolder], likes: Sequence[State], steps: Sequence[int]
+) -> tuple[int, list[State], list[str]]:
+    """The first of these steps at which every checkpoint is sound, the states, and what is damaged.
+
+    Runs that had diverged by then have none; what they are given is the state in `likes`.
+    """
+    damage: list[str] = []
+    for step in steps:
+        states: list[State] = []
+        for folder, like in zip(folders, likes, strict=True):
+            if step not in folder.checkpoint_steps() and folder.diverged(step):
+                states.append(like)
+                continue
+            try:
+                states.append(checkpoints.restore(folder.checkpoint_folder, step, like))
+            except checkpoints.DamagedCheckpointError as error:
+                damage.append(f"{folder.checkpoint_folder / str(step)}: damaged ({error}).")
+                break
+        else:
+            return step, states, damage
+    detail = f" {' '.join(damage)}" if damage else ""
+    raise CharyError(
+        f"{folders[0].path}: no sound checkpoint to start from.{detail} Train again in another --run."
+    )
 
 
 def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> RunFolder | None:

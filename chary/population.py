@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from chary import algos, group, training
+from chary import algos, group, prepare, training
 from chary.agent import Agent
 from chary.chunk import trace_update
 from chary.compiled import keep_compiled
@@ -51,7 +51,7 @@ def train_population(
 
     All else is as in `chary.train`. The agents of runs that diverge are left out.
     """
-    config, run_config = training.resolve(algorithm, dataset, preset, run, changes)
+    config, run_config = prepare.resolve(algorithm, dataset, preset, run, changes)
     agents = start(
         algorithm,
         config,
@@ -88,13 +88,13 @@ def start(
         )
     keep_compiled()
     home = run.run
-    run, dataset = training.complete(algorithm, run, dataset)
+    run, dataset = prepare.complete(algorithm, run, dataset)
     assert run.run is not None
     home = home or run.run.with_name(run.run.name.removesuffix(f"-{run.seed}"))
-    config = training.settle(config, run, dataset)
+    config = prepare.settle(config, run, dataset)
     specs = vary(algorithm, config, replace(run, run=home), dataset, seeds, varied)
-    training.check(*specs[0])
-    training.task_of(dataset)  # refuses a borrowed name before anything is made
+    prepare.check(*specs[0])
+    prepare.task_of(dataset)  # refuses a borrowed name before anything is made
     with group.all_claimed([spec.folder for spec in specs]):
         there = {spec.folder: group.same_run(algorithm, *spec, dataset) for spec in specs}
         begun = [folder for folder in there.values() if folder and folder.checkpoint_steps()]
@@ -103,7 +103,7 @@ def start(
                 f"{group.there(begun[0])}. Go on with `chary resume {home}`, or choose another folder."
             )
         new = [spec for spec in specs if not (resume and there[spec.folder])]
-        scaling = training.scaling_of(dataset, run)
+        scaling = prepare.scaling_of(dataset, run)
         for together in grouped(algorithm, new, dataset) if new else []:
             group.create(algorithm, together, dataset, scaling, preset)
     agents = go_on([spec.folder for spec in specs], dataset=dataset, yes=yes)

@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +40,6 @@ NAMES = {
 """What a run folder may hold; names that begin with a dot are passed over."""
 NEWEST_KEPT = 2
 
-State = TypeVar("State")
 Record = dict[str, Any]
 
 
@@ -208,12 +207,6 @@ class RunFolder:
         best = self.best()
         checkpoints.prune(self.checkpoint_folder, {*newest, *([best["step"]] if best else [])})
 
-    def restore(self, like: State, *, step: int | None = None) -> tuple[int, State, list[str]]:
-        """The newest sound checkpoint (or that of a step), and warnings about damaged ones."""
-        wanted = self.checkpoint_steps()[::-1] if step is None else [step]
-        found, (state,), damage = restore_all([self], [like], wanted)
-        return found, state, damage
-
     def best(self) -> Record | None:
         """The evaluation with the best score (or validation, where there is no simulator).
 
@@ -250,44 +243,6 @@ def seconds_in(timing: Sequence[Record]) -> float:
         seconds += (line["step"] - before) / line["steps_per_s"]
         before = line["step"]
     return seconds
-
-
-def common_steps(folders: Sequence[RunFolder]) -> list[int]:
-    """Steps from which runs can go on together, the newest first: all have a checkpoint of it, but those
-    that had diverged by then."""
-    steps = {step for folder in folders for step in folder.checkpoint_steps()}
-    return [
-        step
-        for step in sorted(steps, reverse=True)
-        if all(step in folder.checkpoint_steps() or folder.diverged(step) for folder in folders)
-    ]
-
-
-def restore_all(
-    folders: Sequence[RunFolder], likes: Sequence[State], steps: Sequence[int]
-) -> tuple[int, list[State], list[str]]:
-    """The first of these steps at which every checkpoint is sound, the states, and what is damaged.
-
-    Runs that had diverged by then have none; what they are given is the state in `likes`.
-    """
-    damage: list[str] = []
-    for step in steps:
-        states: list[State] = []
-        for folder, like in zip(folders, likes, strict=True):
-            if step not in folder.checkpoint_steps() and folder.diverged(step):
-                states.append(like)
-                continue
-            try:
-                states.append(checkpoints.restore(folder.checkpoint_folder, step, like))
-            except checkpoints.DamagedCheckpointError as error:
-                damage.append(f"{folder.checkpoint_folder / str(step)}: damaged ({error}).")
-                break
-        else:
-            return step, states, damage
-    detail = f" {' '.join(damage)}" if damage else ""
-    raise CharyError(
-        f"{folders[0].path}: no sound checkpoint to start from.{detail} Train again in another --run."
-    )
 
 
 @contextmanager

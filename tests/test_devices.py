@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import chary
-from chary import chunk, group, processes
+from chary import checkpoints, chunk, group, processes
 from chary.algos.bc import BCConfig
 from chary.algos.msg import make_msg
 from chary.algos.msg_config import MSGConfig
@@ -89,7 +89,7 @@ def test_two_processes_are_one_run(dataset: Dataset, tmp_path: Path) -> None:
         steps=40, log_every=10, eval_every=20, **SMALL,
     )  # fmt: skip
     like = chunk.initial_carry(alone.algorithm, 16, 3, 2, seed=0)
-    _, then, _ = RunFolder.open(alone.folder).restore(like, step=20)
+    then = checkpoints.restore(alone.folder / "checkpoints", 20, like)
     both = chary.open_run(run)
     for a, b in zip(jax.tree.leaves(both.state), jax.tree.leaves(then.state), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

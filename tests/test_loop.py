@@ -17,9 +17,9 @@ from chary.chunk import initial_carry
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.group import Spec
+from chary.prepare import configure, make_plan
 from chary.runs import RunFolder
 from chary.settings import RunConfig
-from chary.training import configure, make_plan
 from tests.conftest import make_columns
 
 QUICK: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16, "log_every": 10, "eval_every": 0}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import chary
-from chary import chunk, loop, population, training
+from chary import chunk, loop, population, prepare, training
 from chary.cli import main
 from chary.data import formats
 from chary.data.dataset import Dataset
@@ -85,7 +85,7 @@ def test_runs_of_another_structure_are_another_program(
     dataset: Dataset, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the regulariser MSG leaves its passes out; numbers in the state change no program."""
-    config, run = training.configure("msg", "none", "tiny")
+    config, run = prepare.configure("msg", "none", "tiny")
     config = replace(config, members=2, hidden=(8,), batch_size=16)
     varied = {"alpha": (0.0, 0.5, 1.0), "beta": (-4.0, -8.0)}
     specs = population.vary("msg", config, replace(run, run=Path("x")), dataset, [0], varied)
@@ -241,7 +241,7 @@ def test_settings_are_read_as_they_are_typed() -> None:
 def test_runs_that_memory_does_not_take_at_once_are_split_evenly(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config, run = training.configure("bc", "none", "tiny")
+    config, run = prepare.configure("bc", "none", "tiny")
     specs = population.vary("bc", config, replace(run, run=Path("x")), dataset, range(5), {})
     assert population.grouped("bc", specs, dataset) == [specs]
     assert capsys.readouterr().err == ""

@@ -10,8 +10,8 @@ import tyro
 from chary import algos, settings
 from chary.cli.output import Flag
 from chary.errors import CharyError
+from chary.prepare import configure
 from chary.settings import RunConfig
-from chary.training import configure
 
 PRESET_HELP = (
     "Settings to start from: auto (what suits the dataset), none (the paper's defaults), or one of "

@@ -8,9 +8,9 @@ from typing import Any
 from chary import algos
 from chary.ensembles import ENSEMBLES, check_name
 from chary.errors import unknown_name
+from chary.prepare import configure
 from chary.settings import refuse_repeats, require
 from chary.targets import TARGETS
-from chary.training import configure
 
 LEARNED_FROM = ("reward_scale", "reward_shift", "return_range", "normalise_observations")
 """Settings of a run that say what an algorithm sees of the data: each has its own way with it."""

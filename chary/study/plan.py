@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chary import algos, training
+from chary import algos, group, prepare
 from chary.algos.size import CriticSize, critic_size
 from chary.data.scaling import RewardTransform
 from chary.envs import find_task
@@ -87,7 +87,7 @@ def make_plan(
     configs = {
         cell.name: replace(config or entries[cell.name].config(), **cell.changes) for cell in cells
     }
-    run, dataset = training.complete("msg", run, run.dataset)
+    run, dataset = prepare.complete("msg", run, run.dataset)
     task = find_task(dataset.name)
     if task is None:
         raise CharyError(
@@ -96,7 +96,7 @@ def make_plan(
     sizes = dataset.observation_size, dataset.action_size
     own = {cell.name: replace(run, **cell.run_changes) for cell in cells}
     scales = {
-        cell: training.reward_scale(run, dataset, RewardTransform()) for cell, run in own.items()
+        cell: prepare.reward_scale(run, dataset, RewardTransform()) for cell, run in own.items()
     }
     jobs = [
         Job(
@@ -117,7 +117,7 @@ def make_plan(
         for name, config in configs.items()
     }
     for job in jobs:  # another run in a folder is an error before anything is trained
-        training.same_run(job.cell.algorithm, job.config, job.run, dataset)
+        group.same_run(job.cell.algorithm, job.config, job.run, dataset)
     measure = "score" if task.reference_scores else "return"
     return Plan(
         name=name,

@@ -95,7 +95,7 @@ def test_presets_fit_and_help_explains_every_setting(
     presets = algos.entry(name).presets
     assert {"paper-antmaze", "paper-gym", "paper-maze2d", "paper-rlu", "small"} <= set(presets)
     for preset in presets:
-        _, run = chary.training.configure(name, preset, "")
+        _, run = chary.prepare.configure(name, preset, "")
         assert run.steps >= 1_000 and (preset == "small") == (run.steps < 100_000)
     with pytest.raises(SystemExit):
         main(["train", name, "--help"])

@@ -1,0 +1,180 @@
+"""From settings and a dataset to all that the loop needs, refused here if it cannot be."""
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from chary import algos, data, devices, loop, settings
+from chary.data import sources
+from chary.data.dataset import Dataset
+from chary.data.scaling import RewardTransform, Scaling, scale_for_returns
+from chary.envs import Task, find_task
+from chary.errors import CharyError, unknown_name
+from chary.feed import make_feed
+from chary.group import Spec
+from chary.products import multiplying_in
+from chary.runs import RunFolder
+from chary.settings import RunConfig
+from chary.tensorboard import require_tensorboard
+from chary.types import Algorithm
+
+
+def resolve(
+    algorithm: str,
+    dataset: str | Path | Dataset,
+    preset: str,
+    run: str | Path | None,
+    changes: dict[str, Any],
+) -> tuple[Any, RunConfig]:
+    """An algorithm's settings and the run's: the preset's, with changes."""
+    name = dataset.name if isinstance(dataset, Dataset) else str(dataset)
+    config, run_config = configure(algorithm, preset, name)
+    changes = {**changes, "dataset": name}
+    if isinstance(dataset, Dataset):
+        changes["dataset"] = dataset.origin or name
+        changes["data_file"] = Path(dataset.data_file) if dataset.data_file else None
+    if run is not None:
+        changes["run"] = Path(run)
+    return settings.apply(changes, config, run_config, source="chary.train")
+
+
+def configure(algorithm: str, preset: str, dataset: str) -> tuple[Any, RunConfig]:
+    """An algorithm's settings and the run's, as a preset has them."""
+    entry = algos.entry(algorithm)
+    if preset == "auto":
+        named = sources.recognise(dataset)
+        preset = named.preset if named else "none"
+    if preset != "none" and preset not in entry.presets:
+        raise unknown_name("preset", preset, ["none", *entry.presets], f"(of {algorithm})")
+    changes = entry.presets.get(preset, {})
+    return settings.apply(changes, entry.config(), RunConfig(), source=f"preset {preset}")
+
+
+def check(config: Any, run: RunConfig) -> None:
+    """Refuse what cannot be trained, and warn of what teaches nothing, before anything is made."""
+    if getattr(config, "warmup_steps", 0) >= run.steps:
+        warnings.warn(
+            f"all {run.steps} steps are warm-up (--warmup-steps is {config.warmup_steps}): the policy "
+            "will learn nothing from rewards. Set --warmup-steps or take a --preset.",
+            stacklevel=3,
+        )
+    if run.tensorboard:
+        require_tensorboard()
+
+
+def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
+    """Settings with what is for this machine to say; a run that is there already keeps its own."""
+    if hasattr(config, "devices"):
+        config = replace(config, devices=devices.counted(config.devices))
+    elif jax.process_count() > 1:
+        raise CharyError(
+            "several processes divide the members of an ensemble among them, as msg's; this algorithm "
+            "is for one."
+        )
+    if getattr(config, "chunk", 0) is not None:
+        return config
+    assert run.run is not None
+    if RunFolder.exists(run.run):
+        chunk = RunFolder.open(run.run).config.get("settings", {}).get("chunk")
+    else:
+        from chary.fastest import fastest_chunk
+
+        chunk = fastest_chunk(config, dataset.observation_size, dataset.action_size)
+    return replace(config, chunk=chunk)
+
+
+def complete(
+    algorithm: str, run: RunConfig, dataset: str | Path | Dataset
+) -> tuple[RunConfig, Dataset]:
+    """The dataset, loaded, and a run's settings with what suits it filled in."""
+    # A file of your own is taken as it is; what suits a named dataset goes with its name.
+    named = sources.recognise(dataset.name if isinstance(dataset, Dataset) else str(dataset))
+    if not isinstance(dataset, Dataset):
+        dataset = data.load(dataset, data_file=run.data_file)
+        run = replace(run, dataset=dataset.origin)
+        if dataset.data_file:
+            run = replace(run, data_file=Path(dataset.data_file))
+    recommended = named.reward if named else RewardTransform()
+    run = replace(
+        run,
+        run=run.run
+        or Path("runs") / re.sub(r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"),
+        reward_scale=reward_scale(run, dataset, recommended),
+        reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
+    )
+    return run, dataset
+
+
+def reward_scale(run: RunConfig, dataset: Dataset, recommended: RewardTransform) -> float:
+    """What rewards are multiplied by: what the returns ask for, what was given, or what suits."""
+    if run.return_range is not None:
+        return scale_for_returns(dataset, run.return_range)
+    return recommended.scale if run.reward_scale is None else run.reward_scale
+
+
+def make_plan(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> loop.Plan:
+    """Put together what the loop needs for runs that differ only in seeds and continuous settings."""
+    config, run = specs[0]
+    sizes = dataset.observation_size, dataset.action_size
+
+    def make(config: Any) -> Algorithm[Any]:
+        made = algos.entry(algorithm).make(config, *sizes)
+        return replace(made, update=multiplying_in(run.matmul, made.update))
+
+    # Equal settings are one value, so that what is compiled for one run serves the next.
+    made = {c: make(c) for c in dict.fromkeys(spec.config for spec in specs)}
+    first = made[config]
+    if run.validation and first.validate is None:
+        raise CharyError(
+            f"--validation holds out data to score an algorithm on, but {algorithm} has no such score."
+        )
+    learn_from, held_out = dataset, None
+    if run.validation:
+        learn_from, held_out = dataset.split(run.validation, run.seed)
+    scaling = scaling_of(learn_from, run)
+    members = f", {config.members} members" if hasattr(config, "members") else ""
+    title = (
+        f"{len(specs)} runs of {algorithm}{members} each" if len(specs) > 1 else algorithm + members
+    )
+    return loop.Plan(
+        lanes=tuple(
+            loop.Lane(made[config], getattr(config, "discount", None), run) for config, run in specs
+        ),
+        title=title,
+        batch_size=config.batch_size,
+        feed=make_feed(
+            first, learn_from, scaling, config.batch_size, seeds=[s.run.seed for s in specs]
+        ),
+        held_out=held_out.transitions(scaling) if held_out else None,
+        scaling=scaling,
+        task=task_of(dataset),
+    )
+
+
+def scaling_of(dataset: Dataset, run: RunConfig) -> Scaling:
+    """How a run sees the data that it learns from."""
+    assert run.reward_scale is not None and run.reward_shift is not None
+    reward = RewardTransform(run.reward_scale, run.reward_shift)
+    return Scaling.of(dataset, reward, normalise_observations=run.normalise_observations)
+
+
+def task_of(dataset: Dataset) -> Task | None:
+    """The simulator that goes by the dataset's name, if it takes such observations and actions."""
+    task = find_task(dataset.name)
+    if task is None:
+        return None
+    environment = task.make()
+    spaces = environment.observation_space.shape, environment.action_space.shape
+    environment.close()
+    sizes = (dataset.observation_size,), (dataset.action_size,)
+    if spaces != sizes:
+        raise CharyError(
+            f"the data is called '{dataset.name}' like a task whose observations and actions are "
+            f"{spaces}, but has {sizes}. Give it another name."
+        )
+    return task
