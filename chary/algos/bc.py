@@ -1,13 +1,13 @@
-"""Behavioural cloning: the policy that makes the logged actions most likely.
+"""Behavioural cloning: the policy that makes the logged actions most likely, or is closest to them.
 
-    maximise  E[log pi(a | s)],  (s, a) from the data
+    maximise  E[log pi(a | s)]      or      minimise  E[|mode pi(s) - a|^2],      (s, a) from the data
 
-It is the plainest baseline, and the warm-up of MSG. Trained until the likelihood of held-out episodes
-stops rising (`--validation 0.1 --patience 5`), it says how good the data itself is.
+It is the plainest baseline, and the warm-up of MSG. Trained until held-out episodes are
+told no better (`--validation 0.1 --patience 5`), it says how good the data itself is.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from chary.algos.critics import LONG_RUN
 from chary.optimise import adam_init, adam_step
 from chary.policies import Policy
-from chary.settings import require_layers, require_rate
+from chary.settings import require, require_layers, require_rate
 from chary.types import Algorithm, Batch, Metrics, PyTree
+
+Loss = Literal["likelihood", "squared"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,15 @@ class BCConfig:
     """Transitions in a batch."""
     learning_rate: float = 3e-4
     """Adam's step size."""
+    loss: Loss = "likelihood"
+    """Make logged actions likely, or only the mode close to them (squared error), as a policy of one
+    action a state does."""
 
     def __post_init__(self) -> None:
         require_layers(self.hidden, self.batch_size)
         require_rate("learning-rate", self.learning_rate)
+        kinds = get_args(Loss)
+        require(self.loss in kinds, "loss", self.loss, " or ".join(kinds))
 
 
 PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}
@@ -65,13 +72,20 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
         policy = Policy.init(observation_size, action_size, config.hidden, key=key)
         return BCState(policy, adam_init(policy), Hyper(jnp.float32(config.learning_rate)))
 
-    def likelihood(policy: Policy, batch: Batch) -> Float[Array, ""]:
-        return policy(batch.observations).log_prob(batch.actions).mean()
+    def goodness(policy: Policy, batch: Batch) -> tuple[Float[Array, ""], Metrics]:
+        """What is maximised: the log-likelihood of the logged actions, or minus the squared error."""
+        law = policy(batch.observations)
+        metrics = {
+            "policy/log_likelihood": law.log_prob(batch.actions).mean(),
+            "policy/squared_error": ((law.mode - batch.actions) ** 2).mean(),
+        }
+        if config.loss == "squared":
+            return -metrics["policy/squared_error"], metrics
+        return metrics["policy/log_likelihood"], metrics
 
     def policy_loss(policy: Policy, batch: Batch) -> tuple[Float[Array, ""], Metrics]:
-        """Negative log-likelihood of the logged actions."""
-        value = likelihood(policy, batch)
-        return -value, {"policy/log_likelihood": value}
+        value, metrics = goodness(policy, batch)
+        return -value, metrics
 
     def update(state: BCState, batch: Batch, key: PRNGKeyArray) -> tuple[BCState, Metrics]:
         del key  # the loss is deterministic
@@ -89,6 +103,6 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
         return state.policy.act(observations, key=key)
 
     def validate(state: BCState, batch: Batch) -> Float[Array, ""]:
-        return likelihood(state.policy, batch)
+        return goodness(state.policy, batch)[0]
 
     return Algorithm(init, update, act, validate=validate)
