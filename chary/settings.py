@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -72,24 +72,31 @@ class RunConfig:
         require(self.matmul in kinds, "matmul", self.matmul, " or ".join(kinds))
         require(self.patience >= 0, "patience", self.patience, "at least 0")
         if self.return_range is not None:
-            require(0.0 < self.return_range < inf, "return-range", self.return_range, "above 0")
+            require(self.return_range > 0.0, "return-range", self.return_range, "above 0")
         for option in ("reward_scale", "reward_shift"):
             value = getattr(self, option)
             if value is not None:
-                require(isfinite(value), option.replace("_", "-"), value, "a finite number")
+                require_finite(option.replace("_", "-"), value)
         if self.patience and not self.validation:
             raise CharyError("--patience needs held-out episodes: add --validation 0.1, say.")
 
 
 def require(condition: bool, option: str, value: object, allowed: str) -> None:
-    """Refuse a setting that makes no sense."""
-    if not condition:
-        raise CharyError(f"--{option} is {value}, but must be {allowed}.")
+    """Refuse a setting that makes no sense, or is infinite, which config.json could not say."""
+    finite = not isinstance(value, float) or isfinite(value)
+    if not (condition and finite):
+        also = "" if finite else " and finite"
+        raise CharyError(f"--{option} is {value}, but must be {allowed}{also}.")
+
+
+def require_finite(option: str, value: float) -> None:
+    """Refuse what is no number."""
+    require(True, option, value, "a number")
 
 
 def require_rate(option: str, value: float) -> None:
     """Refuse a step size that would not learn."""
-    require(0.0 < value < inf, option, value, "above 0 and finite")
+    require(value > 0.0, option, value, "above 0")
 
 
 def require_layers(hidden: tuple[int, ...], batch_size: int) -> None:

@@ -6,12 +6,16 @@ independent and shared targets differ in (Section 5.2 of Ghasemipour et al. 2022
 """
 
 from collections.abc import Callable
+from math import exp, lgamma, sqrt
+from statistics import NormalDist
 from typing import NamedTuple, TypeAlias
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 Beta: TypeAlias = Float[Array, ""] | float
+Objective: TypeAlias = Callable[[Float[Array, "member batch"], Beta], Float[Array, " batch"]]
 
 
 def mean_and_std(
@@ -66,6 +70,27 @@ def minimum(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " 
     return smallest(values, axis=0)
 
 
+def deviations(objective: Objective, beta: Beta, members: int) -> Beta:
+    """How many of the members' standard deviations an objective lies from their mean: beta for the
+    bound, none for the mean, and for the minimum as many as the smallest of so many normal draws."""
+    if objective is mean:
+        return 0.0
+    return expected_minimum(members) if objective is minimum else beta
+
+
+def expected_minimum(members: int) -> float:
+    """(E[min_i x_i] - E[x]) / E[std_i x_i] of N independent normal x_i, std with ddof 0."""
+    if members == 1:
+        return 0.0
+    points = np.linspace(-9.0, 9.0, 2_001)
+    law = NormalDist()
+    density, below = (np.asarray([f(x) for x in points]) for f in (law.pdf, law.cdf))
+    largest = (points * members * density * below ** (members - 1)).sum() * (points[1] - points[0])
+    # The mean of a chi variable with N - 1 degrees of freedom, over the square root of N.
+    spread = sqrt(2.0 / members) * exp(lgamma(members / 2) - lgamma((members - 1) / 2))
+    return -float(largest) / spread
+
+
 # ---- backups ---------------------------------------------------------------------------------------
 
 
@@ -108,7 +133,7 @@ def shared_min(
 
 
 def _for_all(
-    aggregate: Callable[[Float[Array, "member batch"], Beta], Float[Array, " batch"]],
+    aggregate: Objective,
     next_heads: Float[Array, "member head batch"],
     beta: Beta,
 ) -> Float[Array, "member batch"]:
@@ -120,7 +145,7 @@ class Targets(NamedTuple):
     """A rule for TD targets and the policy objective that belongs to it."""
 
     backup: Callable[[Float[Array, "member head batch"], Beta], Float[Array, "member batch"]]
-    objective: Callable[[Float[Array, "member batch"], Beta], Float[Array, " batch"]]
+    objective: Objective
     heads: int = 1
     """Networks a member."""
     shared: bool = False

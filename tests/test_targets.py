@@ -7,6 +7,8 @@ import pytest
 
 from chary.targets import (
     TARGETS,
+    deviations,
+    expected_minimum,
     independent,
     independent_double,
     lower_confidence_bound,
@@ -19,6 +21,22 @@ def test_the_bound_is_mean_plus_beta_times_population_std() -> None:
     values = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
     bound = lower_confidence_bound(jnp.asarray(values), -3.0)
     np.testing.assert_allclose(bound, values.mean(0) - 3.0 * values.std(0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("targets", "expected"), [("independent", -4.0), ("shared-mean", 0.0)])
+def test_the_mean_is_no_deviation_below_itself(targets: str, expected: float) -> None:
+    assert deviations(TARGETS[targets].objective, -4.0, 8) == expected
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 10, 100])
+def test_the_minimum_lies_as_far_below_the_mean_as_that_of_normal_draws(members: int) -> None:
+    draws = np.random.default_rng(0).standard_normal((40_000, members))
+    found = deviations(TARGETS["shared-min"].objective, -4.0, members)
+    assert found == expected_minimum(members)
+    below = (draws.min(axis=1) - draws.mean(axis=1)).mean()
+    assert found * draws.std(axis=1).mean() == pytest.approx(below, abs=0.02)
+    if members == 2:  # whatever is drawn
+        assert found == pytest.approx(-1.0, abs=1e-6)
 
 
 def test_more_pessimism_means_a_lower_bound() -> None:

@@ -38,7 +38,7 @@ from chary.losses import (
 )
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
 from chary.policies import Policy
-from chary.settings import require
+from chary.settings import require, require_finite
 from chary.targets import smallest
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
@@ -67,6 +67,8 @@ class CQLConfig(EntropyConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
+        if self.lagrange_threshold is not None:
+            require_finite("lagrange-threshold", self.lagrange_threshold)
         require(self.samples >= 1, "samples", self.samples, "at least 1")
         require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
 

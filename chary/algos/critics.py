@@ -1,14 +1,19 @@
 """Settings that the algorithms with critics have in common."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from chary.ensembles import Ensemble, EnsembleShape, make_ensemble
-from chary.settings import require, require_backup, require_layers, require_rate
+from chary.settings import (
+    require,
+    require_backup,
+    require_finite,
+    require_layers,
+    require_rate,
+)
 from chary.types import PyTree
 
 LONG_RUN: dict[str, Any] = {"eval_every": 100_000, "log_every": 5_000}
@@ -77,8 +82,7 @@ class EntropyConfig(CriticConfig):
         require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
         require_rate("temperature-learning-rate", self.temperature_learning_rate)
         if self.target_entropy is not None:
-            finite = isfinite(self.target_entropy)
-            require(finite, "target-entropy", self.target_entropy, "a finite number")
+            require_finite("target-entropy", self.target_entropy)
 
     def entropy_for(self, action_size: int) -> float:
         """What tuning aims at with so many action dimensions."""

@@ -14,7 +14,6 @@ All losses see the parameters from before the step.
 """
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -60,7 +59,7 @@ class CRRConfig(CriticConfig):
         require(self.weights in ("exp", "binary"), "weights", self.weights, "exp or binary")
         require(self.advantage in ("mean", "max"), "advantage", self.advantage, "mean or max")
         require(self.samples >= 1, "samples", self.samples, "at least 1")
-        require(0.0 < self.beta < inf, "beta", self.beta, "above 0 and finite")
+        require(self.beta > 0.0, "beta", self.beta, "above 0")
         require(self.weight_limit > 0.0, "weight-limit", self.weight_limit, "above 0")
 
 

@@ -12,8 +12,6 @@ makes them differ in how they change with the action, around logged actions, and
 """
 
 from dataclasses import dataclass
-from math import inf, pi
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import jax
@@ -50,7 +48,7 @@ class EDACConfig(SACNConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0.0 <= self.eta < inf, "eta", self.eta, "at least 0 and finite")
+        require(self.eta >= 0.0, "eta", self.eta, "at least 0")
         if self.eta:
             require(self.members >= 2, "members", self.members, "at least 2, or --eta 0")
 
@@ -109,11 +107,6 @@ def similarity(gradients: Float[Array, "member batch action"]) -> Float[Array, "
     return pairs.mean() / (len(gradients) - 1)
 
 
-def expected_minimum(members: int) -> float:
-    """beta for which mean + beta * std is about the smallest of N normal draws (Royston 1982)."""
-    return -NormalDist().inv_cdf((members - pi / 8.0) / (members - pi / 4.0 + 1.0))
-
-
 def make_edac(config: EDACConfig, observation_size: int, action_size: int) -> Algorithm[SACState]:
     """EDAC for vectors of the given sizes."""
     ensemble = config.critics(observation_size, action_size, members=config.members)
@@ -142,9 +135,9 @@ def make_edac(config: EDACConfig, observation_size: int, action_size: int) -> Al
         observation_size,
         action_size,
         ensemble=ensemble,
+        members=config.members,
         hyper=Hyper,
         objective=minimum,
-        beta=expected_minimum(config.members),
         critic_loss=critic_loss,
     )
 

@@ -176,14 +176,14 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
         )
 
     def behaviour_loss(
-        behaviour: MixturePolicy, temperature: Float[Array, ""], batch: Batch, noise: BehaviourNoise
+        behaviour: MixturePolicy, state: FBRCState, batch: Batch, noise: BehaviourNoise
     ) -> tuple[Float[Array, ""], Metrics]:
         """Make the logged actions likely, and stay random."""
         law = behaviour(batch.observations)
-        likelihood = law.log_prob(batch.actions).mean()
-        entropy = -law.log_prob(law.sample(*noise)).mean()
-        metrics = {"behaviour/log_likelihood": likelihood, "behaviour/entropy": entropy}
-        return -(likelihood + temperature * entropy), metrics
+        likelihood, log_prob = law.log_prob(batch.actions), law.log_prob(law.sample(*noise))
+        loss, found = soft_policy_loss(likelihood, log_prob, state.behaviour_log_temperature.params)
+        entropy = found["policy/entropy"]
+        return loss, {"behaviour/log_likelihood": likelihood.mean(), "behaviour/entropy": entropy}
 
     def values_of(
         state: FBRCState, offsets: PyTree, observations: Array, actions: Array
@@ -233,7 +233,7 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
         noise = draw_behaviour_noise(config, len(batch.rewards), action_size, key=key)
         tuned = state.behaviour_log_temperature
         gradient, metrics = jax.grad(behaviour_loss, has_aux=True)(
-            state.behaviour.params, jnp.exp(tuned.params), batch, noise
+            state.behaviour.params, state, batch, noise
         )
         temperature_gradient = jax.grad(temperature_loss)(
             tuned.params, metrics["behaviour/entropy"], jnp.float32(-action_size)

@@ -14,7 +14,6 @@ of values, and the policy nothing of time.
 """
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
@@ -51,7 +50,7 @@ class FQLConfig(CriticConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0.0 <= self.alpha < inf, "alpha", self.alpha, "at least 0 and finite")
+        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
         require(self.flow_steps >= 1, "flow-steps", self.flow_steps, "at least 1")
         kinds = get_args(Aggregate)
         require(self.aggregate in kinds, "aggregate", self.aggregate, " or ".join(kinds))

@@ -32,7 +32,7 @@ from chary.losses import critic_metrics, td_loss, temperature_loss
 from chary.optimise import Moving, Trained, adam_init, as_arrays, either
 from chary.policies import Policy
 from chary.products import learning_from
-from chary.targets import TARGETS, mean_and_std, smallest
+from chary.targets import TARGETS, deviations, mean_and_std, smallest
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
 from chary.window import Window, through_windows
 
@@ -291,6 +291,9 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     ) -> Float[Array, "member batch"]:
         return ensemble.values(state.critics.online, observations, actions)
 
-    algorithm = Algorithm(init, update, act, values, beta=lambda state: state.hyper.beta)
+    def beta(state: MSGState) -> Float[Array, ""]:
+        return jnp.float32(deviations(targets.objective, state.hyper.beta, config.members))
+
+    algorithm = Algorithm(init, update, act, values, beta)
     # Members have the networks, their averages and Adam's two moments, but not its count.
     return divided(algorithm, shards.devices, lambda s: (s.critics, *s.critic_optimiser[1:]))

@@ -1,14 +1,20 @@
 """MSG's settings, those of its targets and ensembles included."""
 
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 from typing import Any, Literal, get_args
 
 from chary.algos.critics import LONG_RUN
 from chary.devices import Devices
 from chary.ensembles import EnsembleShape, check_name
 from chary.errors import CharyError, unknown_name
-from chary.settings import require, require_backup, require_layers, require_rate
+from chary.settings import (
+    require,
+    require_backup,
+    require_finite,
+    require_layers,
+    require_rate,
+)
 from chary.targets import TARGETS
 
 TargetName = Literal["independent", "double-q", "shared-mean", "shared-lcb", "shared-min"]
@@ -130,21 +136,14 @@ class MSGConfig:
             self.shared_layers,
             f"from 0 to the number of hidden layers ({len(self.hidden)})",
         )
-        require(
-            0.0 <= self.prior_scale < inf,
-            "prior-scale",
-            self.prior_scale,
-            "at least 0 and finite",
-        )
+        require(self.prior_scale >= 0.0, "prior-scale", self.prior_scale, "at least 0")
         require(0.0 < self.dropout < 1.0, "dropout", self.dropout, "above 0 and below 1")
         require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
         require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
         require_rate("critic-learning-rate", self.critic_learning_rate)
         require_rate("policy-learning-rate", self.policy_learning_rate)
         require_rate("temperature-learning-rate", self.temperature_learning_rate)
-        require(
-            isfinite(self.target_entropy), "target-entropy", self.target_entropy, "a finite number"
-        )
+        require_finite("target-entropy", self.target_entropy)
 
     def shape(self, observation_size: int, action_size: int) -> EnsembleShape:
         """What the ensemble is built from."""

@@ -12,7 +12,6 @@ and there is no penalty. Both squares are sums over action dimensions.
 """
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -45,7 +44,7 @@ class ReBRACConfig(TD3Config):
         super().__post_init__()
         for option in ("policy_penalty", "critic_penalty"):
             value = getattr(self, option)
-            require(0.0 <= value < inf, option.replace("_", "-"), value, "at least 0 and finite")
+            require(value >= 0.0, option.replace("_", "-"), value, "at least 0")
 
 
 PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}

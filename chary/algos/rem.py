@@ -100,8 +100,8 @@ def make_rem(config: REMConfig, observation_size: int, action_size: int) -> Algo
         observation_size,
         action_size,
         ensemble=ensemble,
+        members=config.members,
         hyper=Hyper,
         objective=mean,
-        beta=0.0,
         critic_loss=critic_loss,
     )

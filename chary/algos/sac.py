@@ -20,7 +20,7 @@ from chary.ensembles import Ensemble
 from chary.losses import soft_policy_loss, temperature_loss
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
 from chary.policies import Policy
-from chary.targets import mean_and_std
+from chary.targets import Objective, deviations, mean_and_std
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 
@@ -54,11 +54,11 @@ def make_sac(
     *,
     ensemble: Ensemble,
     hyper: type,
-    objective: Callable[[Float[Array, "member batch"], float], Float[Array, " batch"]],
-    beta: float,
+    members: int,
+    objective: Objective,
     critic_loss: CriticLoss,
 ) -> Algorithm[SACState]:
-    """SAC for vectors of the given sizes; mean + beta * std is what J is about, for diagnostics."""
+    """SAC for vectors of the given sizes, whose policy climbs the members' mean or their minimum."""
 
     def init(key: PRNGKeyArray) -> SACState:
         policy_key, critic_key = jax.random.split(key)
@@ -76,7 +76,7 @@ def make_sac(
         """Climb what the ensemble says, and stay random."""
         actions, log_prob = policy(batch.observations).sample_and_log_prob(noise)
         values = ensemble.values(state.critics.online, batch.observations, actions)
-        climbed = objective(values, beta)
+        climbed = objective(values, 0.0)
         loss, metrics = soft_policy_loss(climbed, log_prob, state.log_temperature.params)
         own = {
             "policy/objective": climbed.mean(),
@@ -133,4 +133,5 @@ def make_sac(
     ) -> Float[Array, "member batch"]:
         return ensemble.values(state.critics.online, observations, actions)
 
-    return Algorithm(init, update, act, values, beta=lambda _: jnp.float32(beta))
+    beta = jnp.float32(deviations(objective, 0.0, members))
+    return Algorithm(init, update, act, values, beta=lambda _: beta)

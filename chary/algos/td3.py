@@ -12,7 +12,6 @@ What the policy minimises, and the penalty on the next value, are for the algori
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -42,7 +41,7 @@ class TD3Config(CriticConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for option, value in (("policy-noise", self.policy_noise), ("noise-clip", self.noise_clip)):
-            require(0.0 <= value < inf, option, value, "at least 0 and finite")
+            require(value >= 0.0, option, value, "at least 0")
         require(self.policy_delay >= 1, "policy-delay", self.policy_delay, "at least 1")
 
 

@@ -10,7 +10,6 @@ setting of the run (`--normalise-observations`) that the presets make.
 """
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any, NamedTuple
 
 from jaxtyping import Array, Float
@@ -31,7 +30,7 @@ class TD3BCConfig(TD3Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0.0 <= self.alpha < inf, "alpha", self.alpha, "at least 0 and finite")
+        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
 
 
 PAPER: dict[str, Any] = {"normalise_observations": True, "steps": 1_000_000, **LONG_RUN}

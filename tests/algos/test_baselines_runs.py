@@ -31,10 +31,12 @@ COMMON: dict[str, Any] = {"hidden": (8,), "batch_size": 16, "log_every": 5}
 BAD = [
     ("iql", "expectile", 1.0),
     ("iql", "inverse_temperature", -1.0),
+    ("iql", "inverse_temperature", float("inf")),
     ("iql", "policy_decay_steps", -1),
     ("iql", "discount", 1.5),
     ("cql", "alpha", -1.0),
     ("cql", "samples", 0),
+    ("cql", "lagrange_threshold", float("inf")),
     ("cql", "target_entropy", float("nan")),
     ("crr", "samples", 0),
     ("crr", "beta", 0.0),
