@@ -15,6 +15,7 @@ from chary.algos.msg import MSGState, Noise, draw_noise, make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.errors import CharyError
 from chary.optimise import Trained
+from chary.targets import TARGETS, lower_confidence_bound
 from chary.types import Algorithm, Batch
 
 OBSERVATION, ACTION, SIZE = 3, 2, 3
@@ -588,3 +589,19 @@ def test_a_chunk_must_divide_the_members() -> None:
         MSGConfig(members=4, chunk=3)
     with pytest.raises(CharyError, match="--alpha is 1e-20, but must be 0, or at least 1e-12"):
         MSGConfig(alpha=1e-20)
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [("independent", -3.0), ("shared-lcb", -3.0), ("shared-mean", 0.0), ("shared-min", -1.0)],
+)
+def test_the_bound_that_is_told_is_the_one_that_is_climbed(targets: str, expected: float) -> None:
+    """With two members the smaller value is one deviation below the mean."""
+    _, algorithm, state = setup(targets=targets, members=2, beta=-3.0)
+    assert algorithm.beta is not None and algorithm.values is not None
+    assert float(algorithm.beta(state)) == pytest.approx(expected, abs=1e-6)
+    batch = make_batch(0)
+    values = algorithm.values(state, batch.observations, batch.actions)
+    climbed = TARGETS[targets].objective(values, state.hyper.beta)
+    told = lower_confidence_bound(values, algorithm.beta(state))
+    np.testing.assert_allclose(told, climbed, rtol=1e-4, atol=1e-5)
