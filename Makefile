@@ -40,11 +40,11 @@ docs: setup
 	$(BIN)/mkdocs build --strict
 
 bench: setup d3rlpy
-	$(BIN)/chary bench updates
-	$(BIN)/chary bench ensembles
-	$(BIN)/chary bench population
-	$(BIN)/chary bench start
-	$(BIN)/chary bench simulation
+	$(BIN)/chary bench updates --out results
+	$(BIN)/chary bench ensembles --out results
+	$(BIN)/chary bench population --out results
+	$(BIN)/chary bench start --out results
+	$(BIN)/chary bench simulation --out results
 	$(BIN)/python benchmarks/compare.py
 
 # Scores and speed of our baselines beside d3rlpy's; CONTROLLER is D4RL's policy for hopper-medium-v2.

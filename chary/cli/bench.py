@@ -7,7 +7,7 @@ import tyro
 
 from chary.cli.output import Flag, show
 from chary.errors import unknown_name
-from chary.machine import cpu_name
+from chary.machine import cores, cpu_name, versions
 from chary.settings import require
 
 UPDATE_COLUMNS = {
@@ -38,23 +38,42 @@ POPULATION_COLUMNS = {
 }  # fmt: skip
 REPORT_COLUMNS = {"runs": "runs", "lines": "log lines each", "seconds": "seconds", "mb": "MB"}
 LOGGING_COLUMNS = {"what": "kept for reports", "seconds": "seconds", "share": "share of the run"}
+Out = Path | None
 
 
 def main(arguments: list[str]) -> int:
-    commands = {
-        "updates": updates, "ensembles": ensembles, "feeds": feeds, "start": start,
-        "population": population, "simulation": simulation, "report": report, "logging": logging,
-    }  # fmt: skip
     name = "updates"  # what `chary bench` alone means
     if arguments and not arguments[0].startswith("-"):
         name, *arguments = arguments
-        if name not in commands:
-            raise unknown_name("bench", name, commands)
-    tyro.cli(commands[name], args=arguments, prog=f"chary bench {name}")
+        if name not in COMMANDS:
+            raise unknown_name("bench", name, COMMANDS)
+    tyro.cli(COMMANDS[name], args=arguments, prog=f"chary bench {name}")
     return 0
 
 
-def updates(members: tuple[int, ...] = (), json: Flag = False) -> None:
+def give(
+    bench: str,
+    rows: list[dict[str, Any]],
+    columns: dict[str, str],
+    *,
+    out: Path | None,
+    as_json: bool,
+    notes: str = "",
+    **facts: Any,
+) -> None:
+    """Print what was measured, and write it into a folder where one is given."""
+    heading = (COMMANDS[bench].__doc__ or "").partition("\n")[0].rstrip(".")
+    title = f"{cpu_name()}, {cores()} cores{f': {notes}' if notes else ''}"
+    if out is not None:
+        from chary.report.tables import write_page
+
+        used = versions()
+        notes = f"{title}; jax {used['jax']}, numpy {used['numpy']}."
+        write_page(out / f"bench-{bench}.md", heading, rows, columns, notes=[notes])
+    show(rows, columns, as_json=as_json, title=title, machine=cpu_name(), **facts)
+
+
+def updates(members: tuple[int, ...] = (), out: Out = None, json: Flag = False) -> None:
     """Time MSG updates on random data (29 observations, 8 actions, batches of 256).
 
     `chary bench` alone is this. `chary bench ensembles` compares every kind of ensemble,
@@ -62,6 +81,7 @@ def updates(members: tuple[int, ...] = (), json: Flag = False) -> None:
 
     Args:
         members: Only cases with these numbers of members; all by default.
+        out: Folder to write the table into, as a page.
         json: Print the table as one JSON object.
     """
     from chary.bench.timing import BATCH
@@ -73,35 +93,32 @@ def updates(members: tuple[int, ...] = (), json: Flag = False) -> None:
     cases = [case for case in CASES if not members or case.members in members]
     rates, rows = time_updates(cases)
     best = max(rates, key=lambda name: rates[name])
-    title = (
-        f"{cpu_name()}: {rates[best]:.0f} GFLOP/s in {best}'s matrix products; "
-        f"batch {BATCH}, best of {WINDOWS} windows"
+    notes = (
+        f"{rates[best]:.0f} GFLOP/s in {best}'s products; batch {BATCH}, best of {WINDOWS} windows"
     )
-    facts: dict[str, Any] = {
-        "gemm_gflops": rates[best], "gemm_rates": rates, "machine": cpu_name(), "batch": BATCH,
-    }  # fmt: skip
-    if not json:
-        rows = [{**row, "hidden": "x".join(map(str, row["hidden"]))} for row in rows]
-    show(rows, UPDATE_COLUMNS, as_json=json, title=title, **facts)
+    facts = {"gemm_gflops": rates[best], "gemm_rates": rates, "batch": BATCH}
+    give("updates", rows, UPDATE_COLUMNS, out=out, as_json=json, notes=notes, **facts)
 
 
-def feeds(json: Flag = False) -> None:
+def feeds(out: Out = None, json: Flag = False) -> None:
     """Compare data in memory with data in files, at 4 members of 3x256, in alternating windows.
 
     Args:
+        out: Folder to write the table into, as a page.
         json: Print the table as one JSON object.
     """
     from chary.bench.feeds import compare_feeds
     from chary.bench.timing import LARGE, Case
 
     rows = compare_feeds(Case(4, LARGE, 0.1))
-    show(rows, FEED_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+    give("feeds", rows, FEED_COLUMNS, out=out, as_json=json)
 
 
 def start(
     members: int = 8,
     hidden: tuple[int, ...] = (64, 64, 64),
     starts: int = 2,
+    out: Out = None,
     json: Flag = False,
 ) -> None:
     """Time the way from the command to the first update: with nothing compiled yet, and once more.
@@ -110,6 +127,7 @@ def start(
         members: Number of members.
         hidden: Sizes of the hidden layers.
         starts: How often to start; all but the first find the compiled programs.
+        out: Folder to write the table into, as a page.
         json: Print the table as one JSON object.
     """
     from chary.bench.start import time_starts
@@ -117,15 +135,18 @@ def start(
     require(members >= 1, "members", members, "at least 1")
     require(starts >= 1, "starts", starts, "at least 1")
     rows = time_starts(members, hidden, starts)
-    show(rows, START_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+    give("start", rows, START_COLUMNS, out=out, as_json=json)
 
 
-def population(runs: int = 4, members: tuple[int, ...] = (), json: Flag = False) -> None:
+def population(
+    runs: int = 4, members: tuple[int, ...] = (), out: Out = None, json: Flag = False
+) -> None:
     """Compare runs side by side in one program with the same runs one after another.
 
     Args:
         runs: How many runs, of different seeds.
         members: Only cases with these numbers of members (8 of 3x64, 4 of 3x256); all by default.
+        out: Folder to write the table into, as a page.
         json: Print the table as one JSON object.
     """
     from chary.bench.population import CASES, time_populations
@@ -135,15 +156,14 @@ def population(runs: int = 4, members: tuple[int, ...] = (), json: Flag = False)
     for size in members:
         require(size in sizes, "members", size, f"of {', '.join(map(str, sizes))}")
     rows = time_populations([c for c in CASES if not members or c.members in members], runs)
-    if not json:
-        rows = [{**row, "hidden": "x".join(map(str, row["hidden"]))} for row in rows]
-    show(rows, POPULATION_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+    give("population", rows, POPULATION_COLUMNS, out=out, as_json=json)
 
 
 def simulation(
     tasks: tuple[str, ...] = (),
     seconds: float = 3.0,
     repeats: int = 3,
+    out: Out = None,
     json: Flag = False,
 ) -> None:
     """Time evaluations and collections, beside the simulator alone on one core.
@@ -152,6 +172,7 @@ def simulation(
         tasks: Tasks to measure in; a maze, a hopper and an ant by default.
         seconds: How long the simulator alone is stepped.
         repeats: Rounds, each in a fresh process; medians are shown.
+        out: Folder to write the table into, as a page.
         json: Print the table as one JSON object.
     """
     from chary.bench.simulation import TASKS, time_simulation
@@ -159,7 +180,7 @@ def simulation(
     require(seconds > 0, "seconds", seconds, "above 0")
     require(repeats >= 1, "repeats", repeats, "at least 1")
     rows = time_simulation(list(tasks or TASKS), seconds=seconds, repeats=repeats)
-    show(rows, SIMULATION_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+    give("simulation", rows, SIMULATION_COLUMNS, out=out, as_json=json)
 
 
 def ensembles(
@@ -168,7 +189,7 @@ def ensembles(
     hidden: tuple[int, ...] = (256, 256, 256),
     repeats: int = 3,
     seconds: float = 3.0,
-    out: Path | None = None,
+    out: Out = None,
     json: Flag = False,
 ) -> None:
     """Time every kind of ensemble, CQL and F-BRC against no ensemble, beside the paper's own table.
@@ -179,7 +200,7 @@ def ensembles(
         hidden: Sizes of the hidden layers.
         repeats: Rounds, each of which measures everything once, in a fresh process.
         seconds: About how long each measurement makes updates, after compiling.
-        out: Folder to write bench-ensembles.md into.
+        out: Folder to write the table into, as a page.
         json: Print the table as one JSON object.
     """
     from chary.bench.ensembles import ALPHA, BASELINES, time_ensembles
@@ -195,25 +216,19 @@ def ensembles(
     wanted = baselines + (known_ensembles(others) if others or not kinds else [])
     rows = time_ensembles(wanted, members, hidden, repeats=repeats, seconds=seconds)
     sizes = "x".join(map(str, hidden))
-    title = (
-        f"{cpu_name()}: networks {sizes}, alpha {ALPHA}, batch {BATCH}, medians of {repeats} rounds"
-    )
-    if out is not None:
-        from chary.report.tables import write_page
-
-        write_page(
-            out / "bench-ensembles.md", "Kinds of ensembles: updates per second",
-            rows, ENSEMBLE_COLUMNS, notes=[title],
-        )  # fmt: skip
-    show(rows, ENSEMBLE_COLUMNS, as_json=json, title=title, machine=cpu_name(), batch=BATCH)
+    notes = f"networks {sizes}, alpha {ALPHA}, batch {BATCH}, medians of {repeats} rounds"
+    give("ensembles", rows, ENSEMBLE_COLUMNS, out=out, as_json=json, notes=notes, batch=BATCH)
 
 
-def report(runs: tuple[int, ...] = (20, 300), lines: int = 1_000, json: Flag = False) -> None:
+def report(
+    runs: tuple[int, ...] = (20, 300), lines: int = 1_000, out: Out = None, json: Flag = False
+) -> None:
     """Time `chary report`, from the command to the page, on runs that are made up for it.
 
     Args:
         runs: Numbers of runs.
         lines: Log lines of each run.
+        out: Folder to write the table into, as a page.
         json: Print the table as one JSON object.
     """
     from chary.bench.report import time_report
@@ -221,15 +236,18 @@ def report(runs: tuple[int, ...] = (20, 300), lines: int = 1_000, json: Flag = F
     require(bool(runs) and min(runs) >= 1, "runs", runs, "numbers of at least 1")
     require(lines >= 1, "lines", lines, "at least 1")
     rows = [time_report(count, lines) for count in runs]
-    show(rows, REPORT_COLUMNS, as_json=json, title=cpu_name(), machine=cpu_name())
+    give("report", rows, REPORT_COLUMNS, out=out, as_json=json)
 
 
-def logging(dataset: str = "pointmaze-umaze", steps: int = 10_000, json: Flag = False) -> None:
+def logging(
+    dataset: str = "pointmaze-umaze", steps: int = 10_000, out: Out = None, json: Flag = False
+) -> None:
     """Train MSG's small preset and say how much of the time goes into what reports need.
 
     Args:
         dataset: What to learn from; it needs a simulator.
         steps: Gradient steps, with evaluations at the default interval.
+        out: Folder to write the table into, as a page.
         json: Print the table as one JSON object.
     """
     from chary.bench.report import time_logging
@@ -238,5 +256,12 @@ def logging(dataset: str = "pointmaze-umaze", steps: int = 10_000, json: Flag = 
     rows = time_logging(dataset, steps)
     if not json:
         rows = [{**row, "share": f"{row['share']:.2%}"} for row in rows]
-    title = f"{cpu_name()}: {dataset}, {steps:,} steps"
-    show(rows, LOGGING_COLUMNS, as_json=json, title=title, machine=cpu_name())
+    give(
+        "logging", rows, LOGGING_COLUMNS, out=out, as_json=json, notes=f"{dataset}, {steps:,} steps"
+    )
+
+
+COMMANDS = {
+    "updates": updates, "ensembles": ensembles, "feeds": feeds, "start": start,
+    "population": population, "simulation": simulation, "report": report, "logging": logging,
+}  # fmt: skip

@@ -12,6 +12,8 @@ def cell_text(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, list):  # sizes of layers
+        return "x".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -49,13 +49,16 @@ def test_runs_side_by_side_are_compared_with_one_after_another() -> None:
     assert 0.1 < row["ratio"] / speeds < 10.0  # medians of ratios, and of what they are made of
 
 
-def test_starts_are_compared_with_the_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_starts_are_compared_with_the_first_and_written_as_a_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(start, "_start", lambda *words: [10.0, 3.0][words[-1]])
-    assert main(["bench", "start", "--json"]) == 0
+    assert main(["bench", "start", "--out", str(tmp_path / "results"), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["start"], row["of_first"]) for row in rows] == [(1, 1.0), (2, 0.3)]
+    page = (tmp_path / "results" / "bench-start.md").read_text()
+    assert page.startswith("# Time the way from the command to the first update")
+    assert "| 2 | 8 | 3.00 | 0.30 |" in page
 
 
 def test_ensembles_are_measured_in_rounds_against_no_ensemble(
