@@ -85,7 +85,7 @@ def test_a_run_from_files_stopped_and_resumed_ends_in_the_same_bits(
 def test_mapped_data_is_checked_piece_by_piece(
     columns: dict[str, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chary.data import dataset as module
+    from chary.data import columns as module
 
     folder = tmp_path / "data.columns"
     formats.write(Dataset.from_columns(columns, name="tiny"), folder)

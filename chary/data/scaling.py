@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chary.data.dataset import Dataset, pieces
+from chary.data.columns import pieces
+from chary.data.dataset import Dataset
 from chary.errors import CharyError
 
 

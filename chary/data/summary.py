@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chary.data import formats, sources
-from chary.data.dataset import COLUMNS, Dataset
+from chary.data.columns import COLUMNS
+from chary.data.dataset import Dataset
 from chary.data.doctor import examine
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pytest
 from chary import cli
 from chary.data import formats
 from chary.data.collect.mazes import Job, collect_block
-from chary.data.dataset import COLUMNS, Dataset
+from chary.data.columns import COLUMNS
+from chary.data.dataset import Dataset
 from chary.training import open_run
 from tests.conftest import run_chary
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from chary.data.dataset import COLUMNS, Dataset
+from chary.data.columns import COLUMNS
+from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling
 from chary.errors import CharyError
 from tests.conftest import make_columns

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chary.data import formats, load
-from chary.data.dataset import COLUMNS, Dataset
+from chary.data.columns import COLUMNS
+from chary.data.dataset import Dataset
 from chary.data.formats import FORMATS, Format
 from chary.errors import CharyError
 from tests.conftest import make_columns

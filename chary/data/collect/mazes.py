@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from chary.data.collect import block_sizes, collect_dataset
-from chary.data.dataset import COLUMNS, Dataset
+from chary.data.columns import COLUMNS
+from chary.data.dataset import Dataset
 from chary.envs.mazes import MAZES, Cell, Maze, PointMaze
 
 # The controller of D4RL's maze2d: proportional and derivative gains, and noise on the action.

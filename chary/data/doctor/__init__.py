@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from chary.data import formats, load, sources
-from chary.data.dataset import COLUMNS
+from chary.data.columns import COLUMNS
 from chary.data.doctor import episodes, layout, rewards, values
 from chary.data.doctor.finding import Finding
 from chary.data.formats import hdf5

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chary.data.dataset import COLUMNS
+from chary.data.columns import COLUMNS
 from chary.data.doctor.finding import Finding, Table, first, listed
 
 VECTORS = ("observations", "actions", "next_observations")

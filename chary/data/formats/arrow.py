@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.data.dataset import COLUMNS
+from chary.data.columns import COLUMNS
 from chary.errors import CharyError
 
 ENDINGS = (".csv", ".parquet")

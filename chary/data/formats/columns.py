@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.data.dataset import pieces
+from chary.data.columns import pieces
 from chary.errors import CharyError
 
 ATTRIBUTES = "attributes.json"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from chary.data.dataset import COLUMNS, Dataset
+from chary.data.columns import COLUMNS
+from chary.data.dataset import Dataset
 from chary.data.download import download_file
 from chary.data.formats import format_of, hdf5
 from chary.data.sources import SPARSE, UNCHANGED, NamedDataset

@@ -11,7 +11,8 @@ import pytest
 from chary.data import formats, load
 from chary.data.collect import mazes
 from chary.data.collect.mazes import Job, collect_block, collect_maze
-from chary.data.dataset import COLUMNS, Dataset
+from chary.data.columns import COLUMNS
+from chary.data.dataset import Dataset
 from chary.data.sources import NAMED, collected
 from chary.data.sources.collected import cached_path, collect, load_collected
 from chary.envs.mazes import MAZES

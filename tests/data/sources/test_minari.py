@@ -16,7 +16,8 @@ from minari.dataset.minari_storage import MinariStorage
 
 from chary.data import formats, load
 from chary.data.collect.mazes import Job, collect_block
-from chary.data.dataset import COLUMNS, Dataset
+from chary.data.columns import COLUMNS
+from chary.data.dataset import Dataset
 from chary.data.sources import find
 from chary.data.sources import minari as source
 from chary.envs import find_task
