@@ -97,7 +97,7 @@ def settings_of(story: RunStory) -> dict[str, Any]:
     """Everything in a run's config that may change what it learns."""
     settings = {**story.part("settings"), **story.part("run")}
     kept = {key: value for key, value in settings.items() if key not in BOOKKEEPING}
-    return {**kept, "fingerprint": str(story.part("dataset").get("fingerprint", ""))[:12]}
+    return {**kept, "fingerprint": story.fingerprint[:12]}
 
 
 def shown(value: Any) -> str:
