@@ -129,6 +129,15 @@ def test_settings_of_unequal_kinds_can_be_told_apart(tmp_path: Path) -> None:
     assert methods == [f"msg (hidden {value})" for value in ("64x64", "unset", "on", "<i>", 1, 0.5)]
 
 
+def test_a_number_is_the_same_setting_however_it_is_written(tmp_path: Path) -> None:
+    values = {"a": (-4, [1, 2]), "b": (-4.0, [1.0, 2.0])}
+    for seed, (name, (beta, scales)) in enumerate(values.items()):
+        settings = {"beta": beta, "scales": scales, "devices": seed + 1}
+        synthetic_run(tmp_path / name, seed=seed, lines=1, evaluations=1, settings=settings)
+    (group,) = group_runs(read_runs([tmp_path])[0])
+    assert group.method == "msg" and len(group.runs) == 2
+
+
 def test_the_command_writes_a_page(runs: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "new" / "report.html"
     assert main(["report", str(runs), "--out", str(out)]) == 0
