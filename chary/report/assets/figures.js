@@ -30,6 +30,7 @@ function axis(title, more = {}) {
     linecolor: shade("--line"), automargin: true, ...more };
 }
 
+// Zoom and hidden curves stay for as long as `uirevision` does: a figure that shows one thing or another must name it.
 function show(id, traces, { x, y, height = 300, ...layout }) {
   const place = document.getElementById(id);
   const legend = { orientation: "h", yref: "container", yanchor: "bottom", y: 0, x: 0, font: { size: 12 } };

@@ -63,14 +63,14 @@ const learning = {
     const crowded = mine.length > 12;
     const traces = quantity.startsWith("log:") ? loggedLines(data, task, quantity.slice(4))
       : mine.flatMap(({ group, i }) => { const curve = data.learning[i][quantity]; return curve ? lineWithBand(group.method, curve.step, curve, colour(i), { band: !crowded }) : []; });
-    show("curves", traces, { x: axis(STEPS), y: axis(NAMES[quantity] ?? quantity.slice(4)), height: 400, showlegend: mine.length > 1 });
+    show("curves", traces, { x: axis(STEPS), y: axis(NAMES[quantity] ?? quantity.slice(4)), height: 400, showlegend: mine.length > 1, uirevision: JSON.stringify([task, quantity]) });
     const boxes = mine.toReversed().map(({ group, i }) => {
       const runs = data.runs.filter((run) => run.group === i);
       return { type: "box", orientation: "h", x: runs.flatMap((run) => run.returns), name: folded(group.method), boxpoints: "all", jitter: 0.6, pointpos: 0,
         text: runs.flatMap((run) => run.returns.map(() => `seed ${run.seed ?? "?"}`)), hovertemplate: "return %{x:.4g}, %{text}<extra>%{fullData.name}</extra>",
         marker: { color: faint(colour(i), 0.55), size: 4 }, line: { color: colour(i), width: 1.2 }, fillcolor: faint(colour(i), 0.1) };
     }).filter((box) => box.x.length);
-    show("episodes", boxes, { x: axis("return of an episode"), y: axis("", { type: "category" }), height: Math.max(400, 90 + 44 * boxes.length), showlegend: false });
+    show("episodes", boxes, { x: axis("return of an episode"), y: axis("", { type: "category" }), height: Math.max(400, 90 + 44 * boxes.length), showlegend: false, uirevision: task });
   },
 };
 
