@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chary.progress import duration
-from chary.report.figures import as_text, palette, save_figure
-from chary.report.study_figure import LABELS, MOST_BANDS
+from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
 from chary.report.tables import cell_text, markdown_table, write_page
 from chary.runs import Record
 from chary.statistics import LEVEL
@@ -146,7 +145,7 @@ def _curves(data: Record) -> Any:
             if len(members) <= MOST_BANDS:
                 axis.fill_between(steps, low, high, color=colours[index], alpha=0.13, linewidth=0)
         axis.set(
-            title=dataset,
+            title=as_text(dataset),
             xlabel="gradient steps",
             ylabel=LABELS[data["groups"][members[0]]["measure"]],
         )

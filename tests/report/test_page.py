@@ -157,6 +157,12 @@ def test_the_command_writes_markdown_with_figures(runs: Path, tmp_path: Path) ->
     assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)
 
 
+def test_a_dataset_that_is_called_like_a_broken_formula(tmp_path: Path) -> None:
+    synthetic_run(tmp_path / "run", lines=2, evaluations=2, dataset=r"$\frac$")
+    out = tmp_path / "report.md"
+    assert main(["report", str(tmp_path / "run"), "--format", "md", "--out", str(out)]) == 0
+
+
 def test_what_cannot_be_reported_is_one_message(tmp_path: Path, capsys: Any) -> None:
     assert main(["report", str(tmp_path / "none")]) == 2
     assert "no such folder" in capsys.readouterr().err
