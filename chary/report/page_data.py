@@ -54,6 +54,7 @@ def overview(
     data = {
         "version": __version__,
         "level": LEVEL,
+        "methods": list(dict.fromkeys(group.method for group in groups)),
         "groups": [_group(group, runs) for group in groups],
         "learning": [_learning(group) for group in groups],
         "warnings": [

@@ -11,6 +11,7 @@ import pytest
 
 from chary.bench.synthetic import synthetic_run
 from chary.cli import main
+from chary.report import markdown
 from chary.report import page_data as module
 from chary.report.compare import group_runs
 from chary.report.page import page
@@ -155,6 +156,21 @@ def test_the_command_writes_markdown_with_figures(runs: Path, tmp_path: Path) ->
     figures = re.findall(r"!\[.*\]\((.*)\)", text)
     assert figures == ["report-curves.png", "report-statistics.png", "report-health.png"]
     assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)
+
+
+def test_a_method_has_one_colour_in_all_figures(data: dict[str, Any]) -> None:
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("Agg")
+    colours: dict[str, set[Any]] = {method: set() for method in data["methods"]}
+    for draw in (markdown._curves, markdown._statistics, markdown._health):
+        drawn = [line for axis in draw(data).axes for line in axis.get_lines()]
+        plt.close("all")
+        for line in drawn:
+            if line.get_label() in colours:
+                colours[line.get_label()].add(line.get_color())
+    assert len(colours) == 3 and all(len(found) == 1 for found in colours.values())
+    assert len(set.union(*colours.values())) == 3
 
 
 def test_a_dataset_that_is_called_like_a_broken_formula(tmp_path: Path) -> None:
