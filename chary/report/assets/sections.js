@@ -130,7 +130,7 @@ const datasets = {
       const found = dataset.summary;
       const sizes = `${number(dataset.transitions)} transitions, ${dataset.observation_size ?? "?"} observations, ${dataset.action_size ?? "?"} actions`;
       const title = el("h3", {}, dataset.name);
-      if (!found) return [title, el("p", {}, `${sizes}. These runs began before chary kept a summary of their data, so there is no more to tell.`)];
+      if (!found) return [title, el("p", {}, `${sizes}. There is no more to tell: these runs began before chary kept a summary of their data, or it cannot be read.`)];
       const ends = `${several(found.episodes, "episode")}, of which ${number(found.terminals)} came to an end of their own and ${number(found.timeouts)} were cut off`;
       return [
         title,
