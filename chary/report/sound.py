@@ -1,7 +1,7 @@
 """What a run's files must hold to be read; what does not is passed over, with a warning."""
 
 import sys
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -22,7 +22,7 @@ AXES = {
 MAY_BE_EMPTY = {"place", "coordinate", "path"}
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether one can reckon with what JSON holds: no bool, and nothing that a float cannot hold."""
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
