@@ -79,10 +79,13 @@ def _geometry(maze: "Maze") -> dict[str, Any]:
 
 
 def _examined(dataset: Dataset) -> dict[str, Any]:
-    """What the doctor says of the first rows, up to the end of an episode."""
+    """What the doctor says of the first rows, up to the end of an episode if one ends among them."""
     ends = dataset.episode_ends
-    rows = int(ends[max(0, np.searchsorted(ends, LOOKED_AT, side="right") - 1)]) + 1
+    whole = int(np.searchsorted(ends, LOOKED_AT))
+    rows = int(ends[whole - 1]) + 1 if whole else LOOKED_AT
     columns = {key: getattr(dataset, key)[:rows] for key in COLUMNS}
+    if not whole:  # a first episode that is longer is cut here
+        columns["timeouts"] = np.arange(rows) == rows - 1
     bounds = {key: getattr(dataset, key) for key in formats.BOUNDS}
     named = sources.recognise(dataset.name) is not None
     findings = [

@@ -20,7 +20,7 @@ from chary.statistics import (
 
 BOOKKEEPING = {
     "seed", "run", "dataset", "data_file", "log_every", "eval_every", "eval_episodes",
-    "final_episodes", "checkpoint_minutes", "tensorboard", "return_range", "chunk",
+    "final_episodes", "checkpoint_minutes", "tensorboard", "return_range", "chunk", "devices",
 }  # fmt: skip
 """Settings that do not change what is learned, or that are told in another way."""
 MOST_METHODS = 12
@@ -96,8 +96,15 @@ def varied_settings(stories: Sequence[RunStory]) -> dict[str, list[str]]:
 def settings_of(story: RunStory) -> dict[str, Any]:
     """Everything in a run's config that may change what it learns."""
     settings = {**story.part("settings"), **story.part("run")}
-    kept = {key: value for key, value in settings.items() if key not in BOOKKEEPING}
-    return {**kept, "fingerprint": str(story.part("dataset").get("fingerprint", ""))[:12]}
+    kept = {key: _as_value(value) for key, value in settings.items() if key not in BOOKKEEPING}
+    return {**kept, "fingerprint": story.fingerprint[:12]}
+
+
+def _as_value(value: Any) -> Any:
+    """A setting as it is compared: -4 and -4.0, as programs and command lines write it, are one."""
+    if isinstance(value, list):
+        return [_as_value(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def shown(value: Any) -> str:

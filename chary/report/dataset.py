@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chary.data.dataset import Dataset
-from chary.report.figures import figure_kind, save_figure
+from chary.report.figures import as_text, figure_kind, save_figure
 from chary.report.maze import draw_walls
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def draw_dataset(dataset: Dataset, destination: Path, *, maze: "Maze | None" = N
         axis.tick_params(labelsize=8)
         axis.spines[["top", "right"]].set_visible(False)
     sizes = f"{dataset.observation_size} observations, {dataset.action_size} actions"
-    figure.suptitle(f"{dataset.name}: {dataset.size:,} transitions, {sizes}", fontsize=11)
+    figure.suptitle(f"{as_text(dataset.name)}: {dataset.size:,} transitions, {sizes}", fontsize=11)
     save_figure(figure, destination)
 
 

@@ -1,4 +1,4 @@
-"""Figures as files: whole or not at all."""
+"""What figures have in common, and how they become files: whole or not at all."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,10 @@ from chary.errors import CharyError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+MOST_BANDS = 5
+"""With more curves than this, bands around them hide one another."""
+LABELS = {"success": "success", "score": "normalised score", "return": "return"}
 
 
 def figure_kind(destination: Path) -> str:

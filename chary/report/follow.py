@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chary.errors import CharyError
+from chary.files import jsonable
 from chary.report.health import Health, examine
 from chary.report.page_data import curve_points, overview, run_data
 from chary.report.story import RunStory, read_run
@@ -122,7 +123,6 @@ class Follower:
                 run.part, run.version = None, version
         changed = any(run.version == version for run in self._folders.values())
         if changed or self._folders.keys() != before.keys() or version == 1:
-            self._version = version
             parts = [self._part(run) for run in found]
             problems = [run.problem for run in self._folders.values() if run.problem]
             names = [story.name for story in stories]
@@ -131,6 +131,7 @@ class Follower:
                 "names": names,
                 "unread": self._unread,
             }
+            self._version = version  # last: who has a version has all of it
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix() if path != self._root else path.name
@@ -155,7 +156,7 @@ class Follower:
         assert run.known is not None and run.progress is not None
         if run.part is None:
             data = run_data(run.known.story, run.known.health, self._points)
-            run.part = {**data, "progress": run.progress._asdict()}
+            run.part = {**data, "progress": jsonable(run.progress._asdict())}
         return run.part
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chary.report.sound import is_number
 from chary.report.story import RunStory
 
 ACTIONS = ("data", "policy", "random")
@@ -138,7 +139,7 @@ def return_bounds(story: RunStory) -> tuple[float, float] | None:
     r (1 - gamma^t) / (1 - gamma) + gamma^t r_end lies between r / (1 - gamma) and r_end for every t.
     """
     rewards = story.data.get("rewards", {})
-    transform = story.part("scaling").get("reward", {})
+    transform = story.part("scaling", "reward")
     discount = _number(story.part("settings").get("discount"))
     scale, shift = _number(transform.get("scale")), _number(transform.get("shift"))
     if discount is None or not 0.0 <= discount < 1.0 or scale is None or shift is None:
@@ -162,4 +163,4 @@ def _lost(values: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if is_number(value) else None

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chary.progress import duration
-from chary.report.figures import as_text, palette, save_figure
-from chary.report.study_figure import LABELS, MOST_BANDS
+from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
 from chary.report.tables import cell_text, markdown_table, write_page
 from chary.runs import Record
 from chary.statistics import LEVEL
@@ -127,26 +126,21 @@ def _curves(data: Record) -> Any:
     if not panels:
         return None
     figure, axes = _panels(len(panels))
-    colours = palette(len(data["groups"]))
+    colours = _colours(data)
     for axis, (dataset, members) in zip(axes, panels.items(), strict=True):
         for index in members:
             group = data["groups"][index]
+            colour = colours[group["method"]]
             curve = data["learning"][index][group["measure"]]
             steps, mean, low, high = (
                 np.array(curve[key], np.float64) for key in ("step", "mean", "low", "high")
             )
-            axis.plot(
-                steps,
-                mean,
-                "o-",
-                color=colours[index],
-                markersize=3,
-                label=as_text(group["method"]),
-            )
+            label = as_text(group["method"])
+            axis.plot(steps, mean, "o-", color=colour, markersize=3, label=label)
             if len(members) <= MOST_BANDS:
-                axis.fill_between(steps, low, high, color=colours[index], alpha=0.13, linewidth=0)
+                axis.fill_between(steps, low, high, color=colour, alpha=0.13, linewidth=0)
         axis.set(
-            title=dataset,
+            title=as_text(dataset),
             xlabel="gradient steps",
             ylabel=LABELS[data["groups"][members[0]]["measure"]],
         )
@@ -161,7 +155,7 @@ def _statistics(data: Record) -> Any:
         return None
     figure, (left, right) = _panels(2)
     rows = found["methods"][::-1]
-    colours = dict(zip([row["name"] for row in found["methods"]], palette(len(rows)), strict=True))
+    colours = _colours(data)
     for place, row in enumerate(rows):
         left.plot(row["mean"], place, "o", color=colours[row["name"]])
         if row["low"] is not None:
@@ -186,20 +180,20 @@ def _statistics(data: Record) -> Any:
 
 def _health(data: Record) -> Any:
     """Disagreement and calibration of each method's first run that has critics."""
-    seen: dict[int, Record] = {}
+    seen: dict[str, Record] = {}
     for run in data["runs"]:
         if run["health"]:
-            seen.setdefault(run["group"], run)
+            seen.setdefault(data["groups"][run["group"]]["method"], run)
     if not seen:
         return None
     figure, (left, right) = _panels(2)
-    colours = palette(len(data["groups"]))
-    for index, run in seen.items():
-        found, method = run["health"], as_text(data["groups"][index]["method"])
-        steps, colour = found["step"], colours[index]
-        left.plot(steps, found["std"]["data"], color=colour, label=method)
+    colours = _colours(data)
+    for method, run in seen.items():
+        found, colour, label = run["health"], colours[method], as_text(method)
+        steps = found["step"]
+        left.plot(steps, found["std"]["data"], color=colour, label=label)
         left.plot(steps, found["std"]["random"], color=colour, linestyle=":")
-        right.plot(steps, found["mean"], color=colour, label=method)
+        right.plot(steps, found["mean"], color=colour, label=label)
         right.plot(steps, found["achieved"], color=colour, linestyle=":")
     left.set(
         title="std of the members: logged actions, random ones (dotted)", xlabel="gradient steps"
@@ -209,6 +203,11 @@ def _health(data: Record) -> Any:
         axis.set_ylabel("learner's reward units", fontsize=9)
     left.legend(fontsize=7, frameon=False)
     return figure
+
+
+def _colours(data: Record) -> dict[str, Any]:
+    """A method's own, the same in all figures."""
+    return dict(zip(data["methods"], palette(len(data["methods"])), strict=True))
 
 
 def _panels(count: int) -> "tuple[Any, list[Axes]]":

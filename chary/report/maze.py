@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from chary.envs.mazes import Maze
+from chary.report.figures import save_figure
 
 
 def draw_maze(
@@ -56,9 +57,7 @@ def draw_maze(
     figure.suptitle(
         f"{title}   (circle: start, star: goal, cross: where a path ended)", fontsize=10
     )
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(destination, dpi=130)
-    plt.close(figure)
+    save_figure(figure, destination)
 
 
 def draw_walls(axis, maze: Maze) -> None:

@@ -54,6 +54,7 @@ def overview(
     data = {
         "version": __version__,
         "level": LEVEL,
+        "methods": list(dict.fromkeys(group.method for group in groups)),
         "groups": [_group(group, runs) for group in groups],
         "learning": [_learning(group) for group in groups],
         "warnings": [
@@ -73,7 +74,6 @@ def overview(
 def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
     """A run for itself: its logs, its last episodes, its ensemble, and how to repeat it."""
     kept = thin(len(story.metrics["step"]), points)
-    dataset = story.part("dataset")
     last, best = story.last, story.best
     data = {
         "name": story.name,
@@ -84,7 +84,6 @@ def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
         "goal": story.goal,
         "speed": story.speed,
         "seconds": story.seconds,
-        "updated": story.timing[-1].get("time") if story.timing else None,
         "diverged": story.diverged,
         "measure": story.measure,
         "last": last and {key: last.get(key) for key in ("step", *MEASURES)},
@@ -96,12 +95,13 @@ def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
         "made_by": {
             "command": story.config.get("command", ""),
             "chary": story.config.get("chary", ""),
-            "fingerprint": dataset.get("fingerprint", ""),
+            "fingerprint": story.fingerprint,
             "versions": story.part("versions"),
             "layout": {k: v for k, v in story.part("layout").items() if k != "population"},
         },
     }
-    return _plain(data)
+    # A clock time needs more digits than six.
+    return _plain(data) | {"updated": story.timing[-1].get("time") if story.timing else None}
 
 
 def _health(found: Health) -> Record:
@@ -175,11 +175,11 @@ def _datasets(stories: Sequence[RunStory]) -> list[Record]:
     found: dict[str, Record] = {}
     for story in stories:
         described = story.part("dataset")
-        key = str(described.get("fingerprint") or story.dataset)
+        key = story.fingerprint or story.dataset
         if key not in found or (story.data and not found[key]["summary"]):
             found[key] = {
                 "name": story.dataset,
-                "fingerprint": described.get("fingerprint", ""),
+                "fingerprint": story.fingerprint,
                 "transitions": described.get("transitions"),
                 "observation_size": described.get("observation_size"),
                 "action_size": described.get("action_size"),
@@ -199,8 +199,7 @@ def _plain(value: Any) -> Any:
     if kind in (str, int, bool, NoneType):
         return value
     if kind is dict:
-        # A clock time needs more digits than six.
-        return {key: item if key == "updated" else _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return _plain(value.tolist())  # NumPy's arrays and numbers

@@ -3,6 +3,7 @@
 A file that is torn or not what its name says costs a line in `warnings` and what was in it, no more.
 """
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -15,12 +16,16 @@ from typing import Any
 import numpy as np
 
 from chary.errors import CharyError
+from chary.report.sound import is_number, means_something, require_shapes, require_summary
 from chary.runs import LOGS, Record, RunFolder, find_runs, headline, seconds_in
 
 Columns = dict[str, np.ndarray]
 """Equally long arrays by name, `step` among them; NaN where a line had no such number."""
 
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (
+    OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, tokenize.TokenError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 """What NumPy raises on files that are not whole or not its own."""
 
 
@@ -50,6 +55,11 @@ class RunStory:
         return str(self.part("dataset").get("name", "unknown"))
 
     @property
+    def fingerprint(self) -> str:
+        """Of the data; empty where it is not known."""
+        return str(self.part("dataset").get("fingerprint") or "")
+
+    @property
     def seed(self) -> int | None:
         return self.part("run").get("seed")
 
@@ -57,7 +67,7 @@ class RunStory:
     def goal(self) -> int:
         """Steps that the run is meant to take."""
         steps = self.part("run").get("steps")
-        return steps if isinstance(steps, int) else self.step
+        return int(steps) if is_number(steps) else self.step
 
     @property
     def step(self) -> int:
@@ -90,10 +100,15 @@ class RunStory:
             return None
         return "return" if self.last.get("score") is None else "score"
 
-    def part(self, name: str) -> Record:
-        """A section of config.json; empty where it is missing or something else."""
-        section = self.config.get(name)
-        return section if isinstance(section, dict) else {}
+    def part(self, *names: str) -> Record:
+        """A section of config.json, or one within it; empty where it is missing or something else."""
+        section: Any = self.config
+        for name in names:
+            section = section.get(name, {})
+            if not isinstance(section, dict):
+                self.warn(f"config.json: its {name} is not of a run; passed over.")
+                return {}
+        return section
 
     def warn(self, message: str) -> None:
         """Remember what could not be used, once."""
@@ -116,7 +131,7 @@ class RunStory:
                 # NumPy leaves a torn file open; what is opened here is closed here.
                 with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                     arrays = {name: file[name] for name in names if name in file}
-                _require_shapes(arrays)
+                require_shapes(arrays)
             except UNREADABLE:
                 self.warn(f"diagnostics/{path.name}: torn or not of a run; passed over.")
                 continue
@@ -157,7 +172,7 @@ def read_run(path: Path, *, name: str | None = None) -> RunStory:
         except OSError as error:
             records, torn = [], 0
             warnings.append(f"{log}.jsonl: cannot be read ({error.strerror or error}).")
-        sound = [record for record in records if _means_something(log, record)]
+        sound = [record for record in records if means_something(log, record)]
         torn += len(records) - len(sound)
         if torn:
             lines = f"{torn} lines are" if torn > 1 else "a line is"
@@ -193,38 +208,26 @@ def _names(paths: Sequence[Path]) -> dict[Path, str]:
     return {path: str(path.relative_to(common)) for path in paths}
 
 
-def _means_something(log: str, record: Record) -> bool:
-    """Whether a line has what lines of its log are read for."""
-    if log == "timing":
-        speed = record.get("steps_per_s")
-        return isinstance(speed, int | float) and speed > 0
-    if log == "evals":
-        return _numbers(record.get("returns")) and isinstance(record.get("return"), int | float)
-    return True
-
-
-def _numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, int | float) for item in value)
-
-
 def _columns(records: Sequence[Record]) -> Columns:
-    numbers = (int, float)  # exactly: a bool is none
     names = dict.fromkeys(
-        key for record in records for key, value in record.items() if type(value) in numbers
+        key for record in records for key, value in record.items() if is_number(value)
     )
     columns: Columns = {"step": np.zeros(0)}
     for key in names:
         values = [record.get(key) for record in records]
-        columns[key] = np.array([v if type(v) in numbers else np.nan for v in values], np.float64)
+        columns[key] = np.array([v if is_number(v) else np.nan for v in values], np.float64)
     return columns
 
 
 def _data(folder: RunFolder, warnings: list[str]) -> Record:
     try:
-        return folder.data()
-    except (OSError, ValueError):
+        summary = folder.data()
+        if folder.has_data:
+            require_summary(summary)
+    except (OSError, ValueError, KeyError, TypeError):
         warnings.append("data.json: torn or not of a run; passed over.")
         return {}
+    return summary
 
 
 def _diverged(folder: RunFolder, warnings: list[str]) -> str | None:
@@ -233,15 +236,3 @@ def _diverged(folder: RunFolder, warnings: list[str]) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         warnings.append("diverged.json: torn or not of a run; passed over.")
         return None
-
-
-def _require_shapes(arrays: dict[str, np.ndarray]) -> None:
-    """Refuse arrays that are not what a run's diagnostics hold."""
-    for name, array in arrays.items():
-        if array.dtype.kind not in "fiu":
-            raise ValueError(f"{name} holds no numbers")
-        if name.startswith(("values_", "map_m", "map_s", "map_l", "start_v")) and array.ndim != 2:
-            raise ValueError(f"{name} is no table")
-    values, returns = arrays.get("start_values"), arrays.get("discounted_returns")
-    if values is not None and returns is not None and values.shape[1:] != returns.shape:
-        raise ValueError("values and returns are of different episodes")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from chary.files import jsonable, write_whole
 from chary.machine import command_line, layout, versions
 from chary.progress import duration
-from chary.report.study_figure import LABELS, draw_study
+from chary.report.figures import LABELS
+from chary.report.study_figure import draw_study
 from chary.report.tables import write_page
 from chary.settings import to_json
 from chary.statistics import LEVEL

@@ -1,21 +1,15 @@
 """The figure of a study."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chary.errors import CharyError
-from chary.report.figures import palette
+from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
 from chary.statistics import LEVEL, bootstrap_each
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-MOST_BANDS = 5
-"""With more cells than this, bands around the learning curves hide one another."""
-LABELS = {"success": "success", "score": "normalised score", "return": "return"}
 
 
 def draw_study(study: dict[str, Any], destination: Path) -> None:
@@ -44,19 +38,11 @@ def draw_study(study: dict[str, Any], destination: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     seeds = len(study["seeds"])
     figure.suptitle(
-        f"{study['dataset']['name']}: {study['steps']:,} steps, {seeds} "
+        f"{as_text(study['dataset']['name'])}: {study['steps']:,} steps, {seeds} "
         f"seed{'s' if seeds > 1 else ''}, mean and {LEVEL:.0%} interval",
         fontsize=11,
     )
-    beside = destination.with_name(f".{os.getpid()}-{destination.name}")
-    try:
-        figure.savefig(beside, dpi=130, format="png")
-        os.replace(beside, destination)
-    except OSError as error:
-        raise CharyError(f"{destination}: cannot be written: {error.strerror or error}.") from error
-    finally:
-        beside.unlink(missing_ok=True)
-        plt.close(figure)
+    save_figure(figure, destination)
 
 
 def _side_by_side(axis: "Axes", study: dict[str, Any]) -> None:

@@ -96,8 +96,7 @@ def draw_chain(
     """Mean and two standard deviations of each rule along the chain, and the spread below."""
     figure, axes = _canvas(2, len(curves), (2.7 * len(curves) + 0.6, 5.6), rows=(2, 1))
     for column, curve in enumerate(curves):
-        _band(axes[0, column], curve.mean, curve.std, INDEPENDENT)
-        axes[0, column].plot(_grid(), true, "--", color="black", linewidth=0.9, label="true value")
+        _band(axes[0, column], curve.mean, curve.std, INDEPENDENT, true)
         axes[0, column].set_title(NAMES[curve.rule], fontsize=10)
         axes[1, column].plot(_grid(), curve.std, color=INDEPENDENT, linewidth=1.4)
         axes[1, column].set_ylim(bottom=0.0)
@@ -213,15 +212,12 @@ def _grid() -> np.ndarray:
     return GRID
 
 
-def _band(
-    axis: "Axes", mean: np.ndarray, std: np.ndarray, colour: str, true: np.ndarray | None = None
-) -> None:
-    """Mean and two standard deviations along the chain."""
+def _band(axis: "Axes", mean: np.ndarray, std: np.ndarray, colour: str, true: np.ndarray) -> None:
+    """Mean and two standard deviations along the chain, and the true value."""
     grid = _grid()
     axis.fill_between(grid, mean - 2 * std, mean + 2 * std, color=colour, alpha=0.25, linewidth=0)
     axis.plot(grid, mean, color=colour, linewidth=1.4)
-    if true is not None:
-        axis.plot(grid, true, "--", color="black", linewidth=0.9, label="true value")
+    axis.plot(grid, true, "--", color="black", linewidth=0.9, label="true value")
 
 
 def _share_height(axes: np.ndarray) -> None:

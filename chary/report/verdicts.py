@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chary.report.health import Health
+from chary.report.health import MOST, READ, Health
 from chary.report.story import RunStory
 
 Level = Literal["good", "note", "warning", "bad"]
@@ -49,12 +49,16 @@ def judge(story: RunStory, health: Health | None) -> list[Verdict]:
 
 
 def _nothing(story: RunStory) -> Verdict:
-    if story.snapshot_steps:
+    if not story.snapshot_steps:
+        text = "The critics are asked at evaluations, and there was none in this run."
+    elif any(True for _ in story.snapshots(READ, most=MOST)):
         text = (
             f"{story.algorithm} has no critics that could be asked, so there is no ensemble here."
         )
     else:
-        text = "The critics are asked at evaluations, and there was none in this run."
+        text = (
+            "What the critics said at evaluations cannot be read; the files are among the warnings."
+        )
     return Verdict("note", "nothing", "Nothing to judge", text)
 
 

@@ -53,6 +53,26 @@ def watched(folder: Path) -> Iterator[str]:
         yield server.stdout.readline().strip()
 
 
+def zoom(page: Page, figure: str) -> Any:
+    """Drag over a part of a figure, and return the range that it then shows."""
+    place = page.locator(f"#{figure} .nsewdrag")
+    place.scroll_into_view_if_needed()
+    box = place.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 0.2 * box["width"], middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=5)
+    page.mouse.up()
+    until(page, zoomed(figure))
+    return page.evaluate(f"document.getElementById('{figure}').layout.xaxis.range")
+
+
+def zoomed(figure: str) -> str:
+    """Whether a figure shows only a part, as an expression."""
+    return f"document.getElementById('{figure}').layout.xaxis.autorange === false"
+
+
 def until(page: Page, expression: str, *, seconds: float = 180.0) -> Any:
     """Wait until this is true on the page, and return what it is.
 

@@ -12,7 +12,7 @@ from chary.report.page import write_report
 from chary.report.page_data import page_data
 from chary.report.story import read_runs
 from chary.runs import RunFolder
-from tests.browser.chromium import until
+from tests.browser.chromium import until, zoom, zoomed
 
 NASTY = "<img src=x onerror=window.pwned=1>"
 NASTIER = "</script><script>window.pwned = 1</script>"
@@ -99,6 +99,18 @@ def test_a_click_on_the_legend_hides_a_curve_and_brings_it_back(page: Page, repo
     entry.click()
     until(page, f"{hidden} === 0")
     assert drawn.count() == before
+
+
+@pytest.mark.parametrize(
+    ("figure", "menu", "other"), [("curves", "quantity", "return"), ("disagreement", "run", "8-1")]
+)
+def test_what_is_chosen_after_a_zoom_is_shown_whole(
+    page: Page, report: Path, figure: str, menu: str, other: str
+) -> None:
+    open_offline(page, report)
+    zoom(page, figure)
+    page.locator(f"#{menu}").select_option(other)
+    until(page, f"!({zoomed(figure)})")
 
 
 def test_the_slider_goes_through_training(page: Page, report: Path) -> None:

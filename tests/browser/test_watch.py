@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from chary.bench.synthetic import synthetic_run
-from tests.browser.chromium import process, until, watched
+from tests.browser.chromium import process, until, watched, zoom
 from tests.cli.test_program import train_command
 
 STEP = """Number(document.querySelector("#runs tbody td:nth-child(3)")
@@ -91,20 +91,11 @@ def test_what_was_zoomed_and_hidden_stays_so_when_news_arrives(page: Page, tmp_p
         page.goto(address)
         page.locator("#curves .legendtoggle").first.click()
         until(page, HIDDEN)
-        box = page.locator("#curves .nsewdrag").bounding_box()
-        assert box is not None
-        middle = box["y"] + box["height"] / 2
-        page.mouse.move(box["x"] + 0.2 * box["width"], middle)
-        page.mouse.down()
-        page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=5)
-        page.mouse.up()
-        ranged = "document.getElementById('curves').layout.xaxis.range"
-        until(page, "document.getElementById('curves').layout.xaxis.autorange === false")
-        zoomed = page.evaluate(ranged)
+        part = zoom(page, "curves")
         shown = "Math.max(...document.getElementById('curves').data.flatMap((each) => each.x))"
         newest = page.evaluate(shown)
         later = {"step": newest + 50, "score": 1.0, "return": 1.0, "returns": [1.0]}
         other.append("evals", later)
         until(page, f"{shown} === {newest + 50}")
-        assert page.evaluate(ranged) == zoomed
+        assert page.evaluate("document.getElementById('curves').layout.xaxis.range") == part
         assert page.evaluate(HIDDEN)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from chary.data.dataset import Dataset
+from chary.data.dataset import COLUMNS, Dataset
 from chary.data.summary import CELLS, summarise
 from chary.envs.mazes import MAZES
 from chary.files import jsonable
@@ -38,6 +38,20 @@ def test_only_the_first_episodes_of_large_data_are_examined(
     found = summarise(dataset)
     assert found["examined"] == 40  # two episodes of twenty
     assert found["transitions"] == 120
+    monkeypatch.setattr("chary.data.summary.LOOKED_AT", 39)
+    assert summarise(dataset)["examined"] == 20  # the second ends with the fortieth row
+
+
+def test_a_first_episode_that_is_longer_is_cut(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examined: list[dict[str, np.ndarray]] = []
+    monkeypatch.setattr("chary.data.summary.examine", lambda raw: examined.append(raw) or [])
+    monkeypatch.setattr("chary.data.summary.LOOKED_AT", 15)
+    assert summarise(dataset)["examined"] == 15
+    (raw,) = examined
+    assert all(len(raw[key]) == 15 for key in COLUMNS)
+    assert np.flatnonzero(raw["timeouts"]).tolist() == [14] and not raw["terminals"].any()
 
 
 def test_a_maze_is_described_where_it_stands(dataset: Dataset) -> None:

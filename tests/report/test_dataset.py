@@ -55,7 +55,7 @@ ONE_PLACE = np.zeros((120, 3))
     ids=["one observation", "one place, one step", "huge reward, many actions"],
 )
 def test_odd_data_is_drawn_too(change: dict[str, np.ndarray], tmp_path: Path) -> None:
-    dataset = Dataset.from_columns({**make_columns(), **change}, name="odd [name] $x")
+    dataset = Dataset.from_columns({**make_columns(), **change}, name=r"odd [name] $\frac$")
     draw_dataset(dataset, tmp_path / "data.png")
     assert (tmp_path / "data.png").stat().st_size > 10_000
 

@@ -132,6 +132,27 @@ def test_a_run_with_slow_lines_is_given_more_time(tmp_path: Path) -> None:
     assert state(Follower(tmp_path, clock=lambda: written + 310.0), "a") == "silent"
 
 
+def test_a_run_that_would_take_for_ever_has_no_time_left_to_tell(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "a")
+    run.append("timing", {"step": 100, "steps_per_s": 1e-320})
+    assert news(Follower(tmp_path))["changed"]["a"]["progress"]["left"] is None
+
+
+def test_a_look_that_fails_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_run(tmp_path / "a")
+    follower = Follower(tmp_path)
+
+    def failing(*_: Any) -> Any:
+        raise RuntimeError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(follow, "overview", failing)
+        with pytest.raises(RuntimeError):
+            follower.changes(0)
+    told = news(follower)
+    assert told["names"] == list(told["changed"]) == ["a"]
+
+
 def test_torn_and_foreign_files_cost_a_warning(tmp_path: Path) -> None:
     run = new_run(tmp_path / "a")
     log(run, 100)

@@ -86,6 +86,16 @@ def test_without_critics_there_is_nothing_to_judge(tmp_path: Path) -> None:
     assert "there was none" in judge(story, examine(story))[0].text
 
 
+def test_critics_whose_words_are_torn_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    folder = synthetic_run(tmp_path, lines=2, evaluations=2)
+    for path in folder.diagnostics():
+        path.write_bytes(b"PK torn")
+    story = read_run(tmp_path)
+    (verdict,) = judge(story, examine(story))
+    assert verdict.rule == "nothing" and "cannot be read" in verdict.text
+    assert len(story.warnings) == 2
+
+
 def test_a_diverged_run_says_why(tmp_path: Path) -> None:
     folder = synthetic_run(tmp_path, lines=2, evaluations=1)
     folder.mark_diverged(200, "critic/q is not a number before step 200.")

@@ -11,6 +11,7 @@ import pytest
 
 from chary.bench.synthetic import synthetic_run
 from chary.cli import main
+from chary.report import markdown
 from chary.report import page_data as module
 from chary.report.compare import group_runs
 from chary.report.page import page
@@ -129,6 +130,15 @@ def test_settings_of_unequal_kinds_can_be_told_apart(tmp_path: Path) -> None:
     assert methods == [f"msg (hidden {value})" for value in ("64x64", "unset", "on", "<i>", 1, 0.5)]
 
 
+def test_a_number_is_the_same_setting_however_it_is_written(tmp_path: Path) -> None:
+    values = {"a": (-4, [1, 2]), "b": (-4.0, [1.0, 2.0])}
+    for seed, (name, (beta, scales)) in enumerate(values.items()):
+        settings = {"beta": beta, "scales": scales, "devices": seed + 1}
+        synthetic_run(tmp_path / name, seed=seed, lines=1, evaluations=1, settings=settings)
+    (group,) = group_runs(read_runs([tmp_path])[0])
+    assert group.method == "msg" and len(group.runs) == 2
+
+
 def test_the_command_writes_a_page(runs: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "new" / "report.html"
     assert main(["report", str(runs), "--out", str(out)]) == 0
@@ -146,6 +156,27 @@ def test_the_command_writes_markdown_with_figures(runs: Path, tmp_path: Path) ->
     figures = re.findall(r"!\[.*\]\((.*)\)", text)
     assert figures == ["report-curves.png", "report-statistics.png", "report-health.png"]
     assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)
+
+
+def test_a_method_has_one_colour_in_all_figures(data: dict[str, Any]) -> None:
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("Agg")
+    colours: dict[str, set[Any]] = {method: set() for method in data["methods"]}
+    for draw in (markdown._curves, markdown._statistics, markdown._health):
+        drawn = [line for axis in draw(data).axes for line in axis.get_lines()]
+        plt.close("all")
+        for line in drawn:
+            if line.get_label() in colours:
+                colours[line.get_label()].add(line.get_color())
+    assert len(colours) == 3 and all(len(found) == 1 for found in colours.values())
+    assert len(set.union(*colours.values())) == 3
+
+
+def test_a_dataset_that_is_called_like_a_broken_formula(tmp_path: Path) -> None:
+    synthetic_run(tmp_path / "run", lines=2, evaluations=2, dataset=r"$\frac$")
+    out = tmp_path / "report.md"
+    assert main(["report", str(tmp_path / "run"), "--format", "md", "--out", str(out)]) == 0
 
 
 def test_what_cannot_be_reported_is_one_message(tmp_path: Path, capsys: Any) -> None:

@@ -42,22 +42,23 @@ const health = {
       el("b", {}, verdict.title), el("span", {}, verdict.text + (verdict.advice ? ` ${verdict.advice}` : "")))));
     const found = run.health;
     if (!found) return;
+    const uirevision = run.name;
     show("disagreement", [line("random actions", found.step, found.std.random, colour(3)), line("policy's actions", found.step, found.std.policy, colour(1)),
-      line("logged actions", found.step, found.std.data, colour(0))], { x: axis(STEPS), y: axis("std of the members", { rangemode: "tozero" }) });
+      line("logged actions", found.step, found.std.data, colour(0))], { x: axis(STEPS), y: axis("std of the members", { rangemode: "tozero" }), uirevision });
     const bounds = (found.bounds ?? []).map((bound, i) => line(i ? "largest possible" : "smallest possible", [found.step[0], last(found.step)], [bound, bound], shade("--quiet"), { dash: "dot", trace: { mode: "lines" } }));
     const known = found.lcb.some((value) => value !== null);
     show("calibration", [line("achieved", found.step, found.achieved, colour(2)), line("expected: mean", found.step, found.mean, colour(0)),
-      ...(known ? [line("promised: LCB", found.step, found.lcb, colour(4))] : []), ...bounds], { x: axis(STEPS), y: axis("discounted return") });
+      ...(known ? [line("promised: LCB", found.step, found.lcb, colour(4))] : []), ...bounds], { x: axis(STEPS), y: axis("discounted return"), uirevision });
     const { starts } = found;
     const all = [...starts.mean, ...starts.achieved, ...(starts.lcb ?? [])].filter((value) => value !== null);
     const ends = [Math.min(...all), Math.max(...all)];
     const cloud = (name, x, hex) => ({ type: "scatter", mode: "markers", x, y: starts.achieved, name, marker: { color: faint(hex, 0.6), size: 6 } });
     show("starts", [{ type: "scatter", mode: "lines", x: ends, y: ends, line: { color: shade("--quiet"), dash: "dot", width: 1 }, name: "comes true", hoverinfo: "skip" },
       cloud("mean", starts.mean, colour(0)), ...(starts.lcb ? [cloud("LCB", starts.lcb, colour(4))] : [])],
-    { x: axis("expected at the start"), y: axis("discounted return") });
+    { x: axis("expected at the start"), y: axis("discounted return"), uirevision });
     show("members", [line("effective members", found.step, found.effective, colour(5)), ...(known ? [line("bound held", found.step, found.held, colour(4), { trace: { yaxis: "y2" } })] : [])],
       { x: axis(STEPS), y: axis(`members, of ${found.members}`, { range: [0, found.members * 1.05] }),
-        yaxis2: axis("share of episodes", { overlaying: "y", side: "right", range: [0, 1.05], showgrid: false }) });
+        yaxis2: axis("share of episodes", { overlaying: "y", side: "right", range: [0, 1.05], showgrid: false }), uirevision });
   },
 };
 

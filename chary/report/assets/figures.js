@@ -3,6 +3,7 @@
 
 const COLOURS = ["#3b78b8", "#d9822b", "#3a9a74", "#c2554a", "#8268b8", "#94744f", "#c46fa4", "#77828c", "#a39b2e", "#2e9fb5"];
 const colour = (index) => COLOURS[index % COLOURS.length];
+const colourOf = (data, method) => colour(data.methods.indexOf(method)); // the same in all figures
 const faint = (hex, share) => hex + Math.round(255 * share).toString(16).padStart(2, "0");
 
 // Plotly reads tags in what it writes; a name must stay a name.
@@ -30,6 +31,7 @@ function axis(title, more = {}) {
     linecolor: shade("--line"), automargin: true, ...more };
 }
 
+// Zoom and hidden curves stay for as long as `uirevision` does: a figure that shows one thing or another must name it.
 function show(id, traces, { x, y, height = 300, ...layout }) {
   const place = document.getElementById(id);
   const legend = { orientation: "h", yref: "container", yanchor: "bottom", y: 0, x: 0, font: { size: 12 } };
@@ -128,7 +130,7 @@ function mazeMap(id, heat, geometry, paths, title) {
   const traces = [{ type: "heatmap", ...heat, colorbar: { orientation: "h", thickness: 9, len: 0.9, y: -0.02, yanchor: "top", tickfont: { size: 11 } },
     hovertemplate: `x %{x:.2f}, y %{y:.2f}: %{z:.4g}<extra>${plain(title)}</extra>` }];
   for (const [x, y] of paths ?? []) {
-    traces.push({ type: "scatter", mode: "lines", x, y, line: { color: heat.paths ?? "#e8893a", width: 1.6 }, hoverinfo: "skip" });
+    traces.push({ type: "scatter", mode: "lines", x, y, line: { color: "#e8893a", width: 1.6 }, hoverinfo: "skip" });
     traces.push({ type: "scatter", mode: "markers", x: x.slice(-1), y: y.slice(-1), marker: { symbol: "x-thin", size: 8, line: { width: 2, color: shade("--ink") } }, hoverinfo: "skip" });
   }
   const mark = (point, symbol, fill) => point && traces.push({ type: "scatter", mode: "markers", x: [point[0]], y: [point[1]], hoverinfo: "skip",

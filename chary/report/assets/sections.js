@@ -62,15 +62,15 @@ const learning = {
     const mine = data.groups.map((group, i) => ({ group, i })).filter(({ group }) => group.dataset === task);
     const crowded = mine.length > 12;
     const traces = quantity.startsWith("log:") ? loggedLines(data, task, quantity.slice(4))
-      : mine.flatMap(({ group, i }) => { const curve = data.learning[i][quantity]; return curve ? lineWithBand(group.method, curve.step, curve, colour(i), { band: !crowded }) : []; });
-    show("curves", traces, { x: axis(STEPS), y: axis(NAMES[quantity] ?? quantity.slice(4)), height: 400, showlegend: mine.length > 1 });
+      : mine.flatMap(({ group, i }) => { const curve = data.learning[i][quantity]; return curve ? lineWithBand(group.method, curve.step, curve, colourOf(data, group.method), { band: !crowded }) : []; });
+    show("curves", traces, { x: axis(STEPS), y: axis(NAMES[quantity] ?? quantity.slice(4)), height: 400, showlegend: mine.length > 1, uirevision: JSON.stringify([task, quantity]) });
     const boxes = mine.toReversed().map(({ group, i }) => {
-      const runs = data.runs.filter((run) => run.group === i);
+      const runs = data.runs.filter((run) => run.group === i), hex = colourOf(data, group.method);
       return { type: "box", orientation: "h", x: runs.flatMap((run) => run.returns), name: folded(group.method), boxpoints: "all", jitter: 0.6, pointpos: 0,
         text: runs.flatMap((run) => run.returns.map(() => `seed ${run.seed ?? "?"}`)), hovertemplate: "return %{x:.4g}, %{text}<extra>%{fullData.name}</extra>",
-        marker: { color: faint(colour(i), 0.55), size: 4 }, line: { color: colour(i), width: 1.2 }, fillcolor: faint(colour(i), 0.1) };
+        marker: { color: faint(hex, 0.55), size: 4 }, line: { color: hex, width: 1.2 }, fillcolor: faint(hex, 0.1) };
     }).filter((box) => box.x.length);
-    show("episodes", boxes, { x: axis("return of an episode"), y: axis("", { type: "category" }), height: Math.max(400, 90 + 44 * boxes.length), showlegend: false });
+    show("episodes", boxes, { x: axis("return of an episode"), y: axis("", { type: "category" }), height: Math.max(400, 90 + 44 * boxes.length), showlegend: false, uirevision: task });
   },
 };
 
@@ -84,7 +84,7 @@ function loggedLines(data, task, name) {
     const method = data.groups[run.group].method, first = !seen.has(method);
     seen.add(method);
     return { type: "scatter", mode: "lines", x: run.metrics.step, y: run.metrics[name], name: plain(method), legendgroup: plain(method), showlegend: first,
-      line: { color: faint(colour(run.group), 0.8), width: 1.4 }, text: plain(run.name), hovertemplate: "step %{x:,}: %{y:.4g}<extra>%{text}</extra>" };
+      line: { color: faint(colourOf(data, method), 0.8), width: 1.4 }, text: plain(run.name), hovertemplate: "step %{x:,}: %{y:.4g}<extra>%{text}</extra>" };
   });
 }
 
@@ -112,11 +112,10 @@ const statistics = {
   },
   draw(data) {
     const found = data.statistics;
-    const place = Object.fromEntries(data.groups.toReversed().map((group) => [group.method, data.groups.findIndex((other) => other.method === group.method)]));
     dots("iqm", found.methods, NAMES[found.measure]);
     const lines = found.compared.flatMap((name) => {
       const column = (i) => found.profiles[name].map((point) => point[i]);
-      return lineWithBand(name, found.thresholds, { mean: column(0), low: column(1), high: column(2) }, colour(place[name]), { band: found.compared.length < 7 });
+      return lineWithBand(name, found.thresholds, { mean: column(0), low: column(1), high: column(2) }, colourOf(data, name), { band: found.compared.length < 7 });
     });
     show("profile", lines, { x: axis(NAMES[found.measure]), y: axis("share of runs above", { range: [-0.02, 1.02] }), height: 340, showlegend: found.compared.length > 1 });
     if (found.compared.length > 1) matrix("improvement", found.compared, found.improvement, "this method beats ...");
@@ -131,7 +130,7 @@ const datasets = {
       const found = dataset.summary;
       const sizes = `${number(dataset.transitions)} transitions, ${dataset.observation_size ?? "?"} observations, ${dataset.action_size ?? "?"} actions`;
       const title = el("h3", {}, dataset.name);
-      if (!found) return [title, el("p", {}, `${sizes}. These runs began before chary kept a summary of their data, so there is no more to tell.`)];
+      if (!found) return [title, el("p", {}, `${sizes}. There is no more to tell: these runs began before chary kept a summary of their data, or it cannot be read.`)];
       const ends = `${several(found.episodes, "episode")}, of which ${number(found.terminals)} came to an end of their own and ${number(found.timeouts)} were cut off`;
       return [
         title,

@@ -1,0 +1,73 @@
+"""What a run's files must hold to be read; what does not is passed over, with a warning."""
+
+import sys
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from chary.runs import Record
+
+AXES = {
+    **dict.fromkeys(("values_data", "values_policy", "values_random"), ("member", "state")),
+    "start_values": ("member", "episode"),
+    "discounted_returns": ("episode",),
+    "beta": (),
+    **dict.fromkeys(("map_mean", "map_std", "map_lcb"), ("y", "x")),
+    "map_x": ("x",),
+    "map_y": ("y",),
+    "paths": ("place", "coordinate"),
+    "path_lengths": ("path",),
+}
+"""Of the arrays that are read of a run's diagnostics; axes of one name are equally long in a file."""
+MAY_BE_EMPTY = {"place", "coordinate", "path"}
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether one can reckon with what JSON holds: no bool, and nothing that a float cannot hold."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def means_something(log: str, record: Record) -> bool:
+    """Whether a line has what lines of its log are read for."""
+    if not is_number(record["step"]) or record["step"] < 0:
+        return False
+    if log == "timing":
+        speed = record.get("steps_per_s")
+        return record["step"] > 0 and is_number(speed) and speed > 0 and _if_any(record, "time")
+    if log == "evals":
+        measured = is_number(record.get("return")) and _numbers(record.get("returns"))
+        return measured and _if_any(record, "score", "success", "length")
+    return True
+
+
+def _if_any(record: Record, *names: str) -> bool:
+    """Whether these are numbers where they are known."""
+    return all(value is None or is_number(value) for value in map(record.get, names))
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_number, value))
+
+
+def require_summary(data: Record) -> None:
+    """Refuse what is not as `chary.data.summary` writes it, as far as reports read it."""
+    rows = [data[key][part] for key in ("returns", "lengths") for part in ("edges", "counts")]
+    rows += [data["rewards"][kind] or [] for kind in ("going_on", "ending")]
+    if data["coverage"]:
+        rows += [data["coverage"]["extent"], *data["coverage"]["counts"]]
+    found = [isinstance(finding, dict) for finding in data["findings"]]
+    if not (is_number(data["episodes"]) and all(map(_numbers, rows)) and all(found)):
+        raise ValueError("no summary of data")
+
+
+def require_shapes(arrays: dict[str, np.ndarray]) -> None:
+    """Refuse arrays that are not what a run's diagnostics hold."""
+    sizes: dict[str, int] = {}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise ValueError(f"{name} holds no numbers")
+        if array.ndim != len(AXES[name]):
+            raise ValueError(f"{name} has other axes")
+        for axis, size in zip(AXES[name], array.shape, strict=True):
+            if sizes.setdefault(axis, size) != size or (size == 0 and axis not in MAY_BE_EMPTY):
+                raise ValueError(f"{name} has not as many of its {axis}")
