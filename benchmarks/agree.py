@@ -28,6 +28,7 @@ from chary import prepare, settings, training
 from chary.data.dataset import Dataset
 from chary.errors import CharyError, unknown_name
 from chary.evaluate import evaluate
+from chary.files import write_whole
 from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.study.runner import shares
@@ -58,29 +59,40 @@ class Case(NamedTuple):
         return f"{self.library}-{self.algorithm}-{self.dataset}-seed{self.seed}"
 
 
-def cases(datasets: list[str], seeds: list[int]) -> list[Case]:
+def chosen(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """Datasets, each with the algorithms that are wanted."""
+    return [(d, name) for d in options.datasets for name in STEPS[d] if name in options.algorithms]
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
     """Every seed of the first algorithm, then of the next: what is half done has whole rows."""
     return [
         Case(library, algorithm, dataset, seed)
-        for dataset in datasets
-        for algorithm in STEPS[dataset]
-        for seed in seeds
+        for dataset, algorithm in chosen(options)
+        for seed in options.seeds
         for library in LIBRARIES
     ]
 
 
-def settings_of(case: Case, work: Path) -> tuple[Any, RunConfig, Dataset]:
-    """What both libraries train with: the preset, in fewer steps, and without what d3rlpy lacks."""
-    steps = STEPS[case.dataset][case.algorithm]
-    config, run = prepare.configure(case.algorithm, PRESETS[case.dataset], case.dataset)
-    if case.algorithm == "cql":
+def configure(algorithm: str, dataset: str) -> tuple[Any, RunConfig]:
+    """What both libraries learn with: the preset, in fewer steps, and as d3rlpy can do it."""
+    steps = STEPS[dataset][algorithm]
+    config, run = prepare.configure(algorithm, PRESETS[dataset], dataset)
+    if algorithm == "bc":
+        config = replace(config, loss="squared")
+    if algorithm == "cql":
         config = replace(config, warmup_steps=0)
-    if case.algorithm == "iql" and config.policy_decay_steps:
+    if algorithm == "iql" and config.policy_decay_steps:
         config = replace(config, policy_decay_steps=steps)
+    return config, replace(run, steps=steps)
+
+
+def settings_of(case: Case, work: Path) -> tuple[Any, RunConfig, Dataset]:
+    """The same for one training, with the data that it learns from."""
+    config, run = configure(case.algorithm, case.dataset)
     run = replace(
         run,
         dataset=str(work / f"{HOPPER}.hdf5") if case.dataset == HOPPER else case.dataset,
-        steps=steps,
         seed=case.seed,
         run=work / case.name,
         eval_every=0,
@@ -150,15 +162,13 @@ def train_one(case: Case, cores: list[int], work: Path, python: str) -> None:
         os.sched_setaffinity(0, cores)  # before XLA counts the cores and makes its threads
     result = train_ours(case, work) if case.library == "ours" else train_theirs(case, work, python)
     done = {**case._asdict(), "steps": STEPS[case.dataset][case.algorithm], **result}
-    part = work / f"{case.name}.part"
-    part.write_text(json.dumps(done) + "\n")
-    part.rename(work / f"{case.name}.json")
+    write_whole(work / f"{case.name}.json", json.dumps(done) + "\n")
 
 
 def train_missing(options: argparse.Namespace) -> None:
     """Whatever has no result yet, one case on each core."""
     collect(options)
-    wanted = cases(options.datasets, options.seeds)
+    wanted = cases(options)
     free: SimpleQueue[list[int]] = SimpleQueue()
     for cores in shares(options.at_once):
         free.put(cores)
@@ -182,9 +192,9 @@ def train_missing(options: argparse.Namespace) -> None:
 
 def time_all(options: argparse.Namespace) -> None:
     """Updates a second of both, in turn, with the networks and settings of the hopper."""
-    speeds: dict[str, Any] = {}
-    for algorithm in STEPS[HOPPER]:
-        config, _ = prepare.configure(algorithm, PRESETS[HOPPER], HOPPER)
+    speeds = agree_report.read_speeds(options.work)
+    for algorithm in options.algorithms:
+        config, _ = configure(algorithm, HOPPER)
         case = {"algorithm": algorithm, "settings": settings.to_json(config)}
         workers = {
             "ours": Worker(sys.executable, {**case, "kind": "baseline"}),
@@ -202,19 +212,19 @@ def time_all(options: argparse.Namespace) -> None:
             "rounds": rounds,
         }
         print(f"{algorithm}: {speeds[algorithm]}", flush=True)
-    (options.work / "speed.json").write_text(json.dumps(speeds) + "\n")
+        write_whole(options.work / "speed.json", json.dumps(speeds) + "\n")
 
 
 def write(options: argparse.Namespace) -> None:
     """The page of what is there."""
-    names = [(dataset, algorithm) for dataset in options.datasets for algorithm in STEPS[dataset]]
-    rows = agree_report.read(options.work, names, options.seeds)
+    rows = agree_report.read(options.work, chosen(options), options.seeds, timed=HOPPER)
     notes = [
         f"{HOPPER}: {TRANSITIONS:,} transitions collected by `chary data collect {HOPPER}`, each "
         "algorithm's `paper-gym` preset. pointmaze-medium: its `small` preset, which was tuned with "
         "ours. Both libraries have the same transitions, scaling, networks, step sizes, batches of "
         "256, discount and number of steps, and act by the policy's mode in the same "
-        f"{EPISODES} episodes at the last step. CQL has no warm-up here, which d3rlpy has not either.",
+        f"{EPISODES} episodes at the last step. BC learns by squared error here (`--loss squared`) and "
+        "CQL has no warm-up, as in d3rlpy.",
         "Seeds: "
         + ", ".join(map(str, options.seeds))
         + ". Scores are mean ± standard deviation over "
@@ -247,6 +257,8 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all by default")
     parser.add_argument("--controller", type=Path, help="policy that collects the hopper's data")
     parser.add_argument("--datasets", nargs="+", choices=list(STEPS), default=list(STEPS))
+    names = list(STEPS[HOPPER])  # which are the other datasets' too
+    parser.add_argument("--algorithms", nargs="+", choices=names, default=names)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)

@@ -5,9 +5,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from chary.machine import cores, cpu_name, versions
-from chary.report.tables import markdown_table
+from chary.errors import CharyError
+from chary.files import write_whole
+from chary.machine import command_line, cores, cpu_name, versions
+from chary.report.tables import write_page
 
+PINNED = Path(__file__).with_name("d3rlpy.txt")
 MEASURES = {"success": "success", "score": "normalised score"}
 """The first of these that a dataset's task has is what it is judged by."""
 COLUMNS = {
@@ -18,10 +21,13 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def read(work: Path, names: list[tuple[str, str]], seeds: list[int]) -> list[dict[str, Any]]:
-    """A row for each dataset and algorithm of which every seed is done on both sides."""
+def read(
+    work: Path, names: list[tuple[str, str]], seeds: list[int], *, timed: str
+) -> list[dict[str, Any]]:
+    """A row for each dataset and algorithm of which every seed is done on both sides; speeds stand with
+    the dataset whose networks were timed."""
     rows: list[dict[str, Any]] = []
-    speeds = json.loads((work / "speed.json").read_text()) if (work / "speed.json").exists() else {}
+    speeds = read_speeds(work)
     for dataset, algorithm in names:
         files = {
             library: [work / f"{library}-{algorithm}-{dataset}-seed{s}.json" for s in seeds]
@@ -41,10 +47,16 @@ def read(work: Path, names: list[tuple[str, str]], seeds: list[int]) -> list[dic
                 "seeds": seeds,
                 **scores,
                 "verdict": verdict(scores["ours"], scores["d3rlpy"]),
-                **speeds.get(algorithm, {}),
+                **(speeds.get(algorithm, {}) if dataset == timed else {}),
             }
         )
     return rows
+
+
+def read_speeds(work: Path) -> dict[str, Any]:
+    """What was timed so far, by algorithm."""
+    file = work / "speed.json"
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
 def verdict(ours: list[float], theirs: list[float]) -> str:
@@ -58,18 +70,24 @@ def verdict(ours: list[float], theirs: list[float]) -> str:
 
 def write(rows: list[dict[str, Any]], out: Path, notes: list[str]) -> None:
     """agree.md, agree.json and agree.png."""
-    out.mkdir(parents=True, exist_ok=True)
-    shown = [{**row, **_texts(row)} for row in rows]
-    text = [
-        "# Our baselines and d3rlpy's",
-        "    make agree CONTROLLER=d4rl_hopper_medium_v2.npz",
-        *notes,
-        f"Machine: {cpu_name()}, {cores()} cores; jax {versions()['jax']}, d3rlpy 2.8.1.",
-        markdown_table(shown, COLUMNS).rstrip(),
-        "![scores of every seed](agree.png)",
-    ]
-    (out / "agree.md").write_text("\n\n".join(text) + "\n")
-    (out / "agree.json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    if not rows:
+        raise CharyError(
+            "nothing is trained in every seed by both libraries yet, so there is no page to write. Run "
+            "`python benchmarks/agree.py train` first, with the same --work, --datasets, --algorithms "
+            "and --seeds."
+        )
+    theirs = dict(line.split("==") for line in PINNED.read_text().split())
+    machine = f"Machine: {cpu_name()}, {cores()} cores; jax {versions()['jax']}"
+    write_page(
+        out / "agree.md",
+        "Our baselines and d3rlpy's",
+        [{**row, **_texts(row)} for row in rows],
+        COLUMNS,
+        notes=[*notes, f"{machine}, d3rlpy {theirs['d3rlpy']}."],
+        after="![scores of every seed](agree.png)",
+    )
+    numbers = {"command": command_line(), "rows": rows}
+    write_whole(out / "agree.json", json.dumps(numbers, indent=1) + "\n")
     _draw(rows, out / "agree.png")
 
 

@@ -12,19 +12,25 @@ import json
 import statistics
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from worker import ACTION, BATCH, OBSERVATION
-
 from chary.bench import timing
-from chary.bench.timing import LARGE, SMALL
+from chary.bench.timing import ACTION_SIZE, BATCH, LARGE, OBSERVATION_SIZE, SMALL
+from chary.bench.updates import flops
 from chary.errors import CharyError
-from chary.machine import cores, cpu_name, versions
+from chary.files import write_whole
+from chary.machine import command_line, cores, cpu_name, versions
+from chary.report.tables import markdown_table, write_page
 
 HERE = Path(__file__).parent
 OURS, PLAIN, D3RLPY = "ours", "plain", "d3rlpy"
+COLUMNS = {
+    "members": "members", "hidden": "hidden", "alpha": "alpha", "chunk": "chunk",
+    OURS: "ours, updates/s", PLAIN: "plain", "of_plain": "ours / plain",
+    D3RLPY: "d3rlpy", "of_d3rlpy": "ours / d3rlpy", "share": "share of matrix rate",
+    "peaks": "peak MB ours, plain",
+}  # fmt: skip
 
 
 class Worker:
@@ -62,31 +68,12 @@ class Worker:
         self.process.wait()
 
 
-def passes(alpha: float) -> int:
-    """Forward-sized passes of a critic that ours makes in an update (docs/speed.md)."""
-    return 7 if alpha else 6
-
-
-def flops(members: int, hidden: list[int], alpha: float) -> float:
-    """Of an update: the critics' passes, and five of the policy (next, now, backward 2, and H's)."""
-    critic = (OBSERVATION + ACTION, *hidden, 1)
-    policy = (OBSERVATION, *hidden, 2 * ACTION)
-
-    def forward(sizes: tuple[int, ...]) -> float:
-        return 2.0 * BATCH * sum(a * b for a, b in pairwise(sizes))
-
-    return passes(alpha) * members * forward(critic) + 4 * forward(policy)
-
-
 def compare(case: dict[str, Any], pythons: dict[str, str], options: Any) -> dict[str, Any]:
     """A row: every kind's updates a second, and ours over theirs."""
-    hidden, alpha = tuple(case["hidden"]), case["alpha"]
-    chunk = case["chunk"] or timing.alone(
-        timing.chunk_of, timing.Case(case["members"], hidden, alpha, samples="shared")
-    )
-    case = {**case, "chunk": chunk}
+    ours = timing.Case(case["members"], tuple(case["hidden"]), case["alpha"], samples="shared")
+    case = {**case, "chunk": case["chunk"] or timing.alone(timing.chunk_of, ours)}
     workers = {
-        OURS: Worker(sys.executable, {**case, "kind": OURS, "samples": "shared"}),
+        OURS: Worker(sys.executable, {**case, "kind": OURS, "samples": ours.samples}),
         PLAIN: Worker(sys.executable, {**case, "kind": PLAIN, "samples": "own"}),
     }
     matrices = [Worker(sys.executable, {"kind": "matrix"})]
@@ -105,7 +92,6 @@ def compare(case: dict[str, Any], pythons: dict[str, str], options: Any) -> dict
         peaks = {name: answer["peak_mb"] for name, answer in answers.items()}
     for worker in (*workers.values(), *matrices):
         worker.end()
-    best = max(rates.values())
     speeds = {name: statistics.median(r[name] for r in rounds) for name in workers}
     fastest = max(r[OURS] for r in rounds)
     row = {
@@ -116,43 +102,36 @@ def compare(case: dict[str, Any], pythons: dict[str, str], options: Any) -> dict
             for name in workers
             if name != OURS
         },
-        "share_of_matrix_rate": fastest * flops(**_sizes(case)) / best / 1e9,
+        "gflops": fastest * flops(ours) / 1e9,
         "matrix_gflops": rates,
         "peak_mb": peaks,
         "ready_s": {name: worker.begun["ready_s"] for name, worker in workers.items()},
         "rounds": rounds,
     }
-    print(_line(row), flush=True)
+    shown = map(_texts, with_shares([row]))
+    print(markdown_table(list(shown), COLUMNS).splitlines()[-1], flush=True)
     return row
 
 
-def _sizes(case: dict[str, Any]) -> dict[str, Any]:
-    return {name: case[name] for name in ("members", "hidden", "alpha")}
+def with_shares(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Beside ours, as in `chary bench`: how much it is of the best matrix rate of all these rows."""
+    best = max(max(row["matrix_gflops"].values()) for row in rows)
+    return [{**row, "share_of_matrix_rate": row["gflops"] / best} for row in rows]
 
 
-HEAD = (
-    "| members | hidden | alpha | chunk | ours, updates/s | plain | ours / plain | d3rlpy | "
-    "ours / d3rlpy | share of matrix rate | peak MB ours, plain |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-)
-
-
-def _line(row: dict[str, Any]) -> str:
+def _texts(row: dict[str, Any]) -> dict[str, str]:
+    """A row as the table shows it."""
     speeds, ratios, peaks = row["updates_per_s"], row["ratios"], row["peak_mb"]
-    other = [f"{speeds[D3RLPY]:.1f}", f"{ratios[D3RLPY]:.2f}"] if D3RLPY in speeds else ["-", "-"]
-    cells = [
-        str(row["members"]),
-        "x".join(map(str, row["hidden"])),
-        f"{row['alpha']:g}",
-        str(row["chunk"]),
-        f"{speeds[OURS]:.1f}",
-        f"{speeds[PLAIN]:.1f}",
-        f"{ratios[PLAIN]:.2f}",
-        *other,
-        f"{row['share_of_matrix_rate']:.0%}",
-        f"{peaks[OURS]:.0f}, {peaks[PLAIN]:.0f}",
-    ]
-    return f"| {' | '.join(cells)} |"
+    return {
+        "members": str(row["members"]),
+        "hidden": "x".join(map(str, row["hidden"])),
+        "alpha": f"{row['alpha']:g}",
+        "chunk": str(row["chunk"]),
+        **{name: f"{speed:.1f}" for name, speed in speeds.items()},
+        **{f"of_{name}": f"{ratio:.2f}" for name, ratio in ratios.items()},
+        "share": f"{row['share_of_matrix_rate']:.0%}",
+        "peaks": f"{peaks[OURS]:.0f}, {peaks[PLAIN]:.0f}",
+    }
 
 
 def write(rows: list[dict[str, Any]], out: Path) -> None:
@@ -162,25 +141,22 @@ def write(rows: list[dict[str, Any]], out: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    out.mkdir(parents=True, exist_ok=True)
     best = max(max(row["matrix_gflops"].values()) for row in rows)
-    text = [
-        "# Speed: ours, the plain way, and d3rlpy's SAC",
-        "",
-        "    make bench",
-        "",
-        f"{OBSERVATION} observations, {ACTION} actions, batches of {BATCH}; medians over rounds. "
-        f"Machine: {cpu_name()}, {cores()} cores; jax {versions()['jax']}; best matrix rate "
+    notes = [
+        f"{OBSERVATION_SIZE} observations, {ACTION_SIZE} actions, batches of {BATCH}; medians over "
+        f"rounds. Machine: {cpu_name()}, {cores()} cores; jax {versions()['jax']}; best matrix rate "
         f"{best:.0f} GFLOP/s. d3rlpy's SAC has no regulariser, whatever alpha says.",
-        "",
-        HEAD,
-        *map(_line, rows),
-        "",
-        "![time of an update](speed-compared.png)",
-        "",
     ]
-    (out / "speed-compared.md").write_text("\n".join(text))
-    (out / "speed-compared.json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    write_page(
+        out / "speed-compared.md",
+        "Speed: ours, the plain way, and d3rlpy's SAC",
+        list(map(_texts, rows)),
+        COLUMNS,
+        notes=notes,
+        after="![time of an update](speed-compared.png)",
+    )
+    numbers = {"command": command_line(), "rows": rows}
+    write_whole(out / "speed-compared.json", json.dumps(numbers, indent=1) + "\n")
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.0), layout="constrained", sharey=True)
     for axis, alpha in zip(axes, (0.1, 0.0), strict=True):
         chosen = [r for r in rows if r["hidden"] == list(LARGE) and r["alpha"] == alpha]
@@ -229,7 +205,7 @@ def main() -> int:
     chunks = options.chunks or [None] * len(options.members)
     if len(chunks) != len(options.members):
         parser.error("--chunks needs one number for each of --members")
-    print(HEAD)
+    print(markdown_table([], COLUMNS), end="", flush=True)
     rows = [
         compare(
             {"members": n, "hidden": list(LARGE), "alpha": alpha, "chunk": chunk}, pythons, options
@@ -240,7 +216,7 @@ def main() -> int:
     for alpha in (0.1, 0.0):
         small = {"members": 8, "hidden": list(SMALL), "alpha": alpha, "chunk": None}
         rows.append(compare(small, pythons, options))
-    write(rows, options.out)
+    write(with_shares(rows), options.out)
     return 0
 
 

@@ -4,6 +4,7 @@ The answer changes speed and memory only. It is written into a run's config, bec
 last bits: a run that goes on elsewhere keeps it.
 """
 
+import hashlib
 import json
 import os
 import time
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 
 from chary.algos.msg import make_msg
 from chary.algos.msg_config import MSGConfig
-from chary.chunk import compile_chunk, initial_carry
+from chary.chunk import compile_chunk, compiler_options, initial_carry, trace_update
 from chary.devices import counted
 from chary.ensembles import make_ensemble
 from chary.machine import cache_folder, cores, cpu_name, versions
@@ -57,10 +58,13 @@ def fastest_chunk(config: MSGConfig, observation_size: int, action_size: int) ->
 
 def working_set(config: MSGConfig, observation_size: int, action_size: int) -> int:
     """Bytes that an update of all members goes through: four sets of parameters, and activations."""
-    ensemble = make_ensemble(config.ensemble, config.shape(observation_size, action_size))
+    shape = config.shape(observation_size, action_size)
+    ensemble = make_ensemble(config.ensemble, shape)
     parameters = jax.eval_shape(ensemble.init, jax.random.key(0))
     numbers = sum(leaf.size for leaf in jax.tree.leaves(parameters))
-    rows = 2 * config.batch_size * config.members  # logged and policy actions together
+    # Logged and policy actions together, and those of H where each member has its own.
+    kinds = 3 if config.alpha and config.regulariser_samples == "own" else 2
+    rows = kinds * config.batch_size * config.members * shape.heads
     return 4 * (4 * numbers + 2 * rows * sum(config.hidden))
 
 
@@ -81,16 +85,18 @@ def _seconds(config: MSGConfig, observation_size: int, action_size: int) -> floa
 
 
 def _name(config: MSGConfig, observation_size: int, action_size: int) -> str:
-    """Everything that the answer may depend on."""
+    """Everything that the answer may depend on: the machine, the compiler, and the update's own text, in
+    windows, which tells of every setting that matters and of every change to the code."""
+    # How long the warm-up is stands in the text too, and changes no time.
+    config = replace(config, chunk=1, warmup_steps=0)
+    algorithm = make_msg(config, observation_size, action_size)
+    update = trace_update(algorithm, config.batch_size, observation_size, action_size)
     facts: dict[str, Any] = {
         "cpu": cpu_name(),
         "cores": cores(),
         "jax": versions()["jaxlib"],
-        "sizes": [observation_size, *config.hidden, action_size],
-        "batch": config.batch_size,
-        "members": config.members,
-        "kind": [config.ensemble, config.targets, config.layer_norm],
-        "regulariser": config.alpha != 0.0 and config.regulariser_samples,
+        "options": compiler_options(),
+        "update": hashlib.sha256(update.lower().as_text().encode()).hexdigest(),
     }
     return json.dumps(facts, sort_keys=True)
 

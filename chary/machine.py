@@ -113,6 +113,14 @@ def versions() -> dict[str, str]:
 
 
 def command_line() -> str:
-    """The command that is running, as a user would type it."""
-    program = Path(sys.argv[0]).name
-    return shlex.join(["chary" if program == "__main__.py" else program, *sys.argv[1:]])
+    """The command that is running, as a user would type it: where the program lies is left out, but for
+    a script's place below the current folder."""
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
+        words = ["chary"]
+    elif program.suffix == ".py":
+        place, here = program.absolute(), Path.cwd()
+        words = ["python", str(place.relative_to(here)) if here in place.parents else place.name]
+    else:
+        words = [program.name]
+    return shlex.join([*words, *sys.argv[1:]])

@@ -1,1 +1,1 @@
-"""How fast this machine trains: updates, kinds of ensembles, memory and files, starts, many runs."""
+"""How fast this machine trains: updates, ensembles, files, starts, many runs, simulation, reports."""

@@ -53,6 +53,18 @@ def passes(case: Case) -> int:
     return 9 if case.samples == "own" else 7
 
 
+def flops(case: Case) -> float:
+    """Of an update's matrix products: the passes of every critic, and the policy's four, which are next
+    states 1 and states 1 + 2."""
+    critic = (OBSERVATION_SIZE + ACTION_SIZE, *case.hidden, 1)
+    policy = (OBSERVATION_SIZE, *case.hidden, 2 * ACTION_SIZE)
+
+    def forward(sizes: tuple[int, ...]) -> float:
+        return 2.0 * BATCH * sum(a * b for a, b in pairwise(sizes))
+
+    return passes(case) * case.members * forward(critic) + 4 * forward(policy)
+
+
 def matrix_rates() -> dict[str, float]:
     """GFLOP/s of 16 products of 256 x 256 matrices in each library that is installed."""
     import jax
@@ -99,15 +111,13 @@ def time_case(case: Case) -> dict[str, Any]:
     once = min(advance(1) for _ in range(2))
     steps = max(2, round(WINDOW_SECONDS / once))
     per_update = min(advance(steps) for _ in range(WINDOWS))
-    sizes = (OBSERVATION_SIZE + ACTION_SIZE, *case.hidden, 1)
-    forward = 2.0 * BATCH * sum(a * b for a, b in pairwise(sizes))
     return {
         "members": case.members,
         "hidden": list(case.hidden),
         "alpha": case.alpha,
         "samples": case.samples if case.alpha else None,
         "updates_per_s": 1.0 / per_update,
-        "gflops": passes(case) * case.members * forward / per_update / 1e9,
+        "gflops": flops(case) / per_update / 1e9,
         "compile_s": first - once,
         "peak_mb": timing.peak_mb(),
     }

@@ -18,7 +18,7 @@ COMMANDS = {
     "data": "list, show, check, import, export, download and collect datasets",
     "demo": "collect, train, evaluate and draw a small maze, from nothing",
     "theory": "the paper's analyses: linear, chain, width, all",
-    "bench": "speed on this machine: updates, ensembles, feeds, start, population, report",
+    "bench": "speed: updates, ensembles, feeds, start, population, simulation, report, logging",
 }
 
 

@@ -1,5 +1,6 @@
 """What every algorithm beside MSG must do: train, resume exactly, say how sure it is, refuse."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import chary
-from chary import algos
+from chary import algos, prepare
 from chary.cli import main
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
@@ -97,16 +98,17 @@ def test_presets_fit_and_help_explains_every_setting(
     presets = algos.entry(name).presets
     assert {"paper-antmaze", "paper-gym", "paper-maze2d", "paper-rlu", "small"} <= set(presets)
     for preset in presets:
-        _, run = chary.prepare.configure(name, preset, "")
+        _, run = prepare.configure(name, preset, "")
         assert run.steps >= 1_000 and (preset == "small") == (run.steps < 100_000)
     with pytest.raises(SystemExit):
         main(["train", name, "--help"])
     text = capsys.readouterr().out
-    for option in ("--hidden", "--policy-learning-rate", "--return-range"):
-        assert option in text
-    # Every option is followed by an explanation before its default.
-    for field in vars(algos.entry(name).config()):
-        assert f"--{field.replace('_', '-')}" in text, field
+    fields = [field.replace("_", "-") for field in vars(algos.entry(name).config())]
+    assert {"hidden", "policy-learning-rate"} <= set(fields)
+    for option in (*fields, "return-range"):
+        # Between an option and its default there is a sentence.
+        found = re.search(rf"^\W*--{option}[ ,](.*?)\(default:", text, re.DOTALL | re.MULTILINE)
+        assert found and found[1].rstrip(" \n│|").endswith("."), option
 
 
 @pytest.mark.parametrize(("name", "setting", "value"), BAD)

@@ -129,4 +129,4 @@ def test_without_a_key_an_observation_decides_its_noise() -> None:
     assert noise.mean() == pytest.approx(0.0, abs=0.1)
     assert noise.std() == pytest.approx(1.0, abs=0.1)
     swapped = settled_noise(observations[:, ::-1], 2)
-    assert not np.isclose(swapped, noise).any(axis=1).all()
+    assert not np.isclose(swapped, noise).all(axis=1).any()  # no row is the same

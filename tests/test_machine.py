@@ -1,0 +1,26 @@
+"""What is recorded of the machine and the command."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from chary.machine import command_line
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("/somewhere/.venv/bin/chary", "chary"),
+        ("/somewhere/chary/__main__.py", "chary"),
+        ("benchmarks/compare.py", "python benchmarks/compare.py"),
+        ("{here}/benchmarks/compare.py", "python benchmarks/compare.py"),
+        ("/somewhere/benchmarks/compare.py", "python compare.py"),
+    ],
+)
+def test_a_command_is_told_without_where_its_program_lies(
+    program: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [program.format(here=tmp_path), "--out", "my results"])
+    assert command_line() == f"{expected} --out 'my results'"
