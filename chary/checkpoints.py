@@ -32,7 +32,7 @@ def steps(folder: Path) -> list[int]:
     """Steps that have a complete checkpoint, oldest first."""
     if not folder.is_dir():
         return []
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
 
 
 def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> None:

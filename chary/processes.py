@@ -134,7 +134,7 @@ def joined(coordinator: str | None, processes: int | None, process: int | None) 
 
 def _connect(coordinator: str, processes: int, process: int) -> None:
     host, _, port = coordinator.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal():
         raise CharyError(
             f"--coordinator is {coordinator}, but must be a host and a port: HOST:PORT."
         )

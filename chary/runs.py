@@ -26,6 +26,7 @@ import numpy as np
 from chary import checkpoints
 from chary.errors import CharyError
 from chary.files import jsonable, write_whole
+from chary.lines import Record, means_something
 
 LOGS = ("metrics", "timing", "evals")
 NAMES = {
@@ -39,8 +40,6 @@ NAMES = {
 }
 """What a run folder may hold; names that begin with a dot are passed over."""
 NEWEST_KEPT = 2
-
-Record = dict[str, Any]
 
 
 class RunFolder:
@@ -96,11 +95,11 @@ class RunFolder:
             ) from error
 
     def read(self, log: str) -> list[Record]:
-        """All whole lines of a log; one torn by a crash is passed over."""
+        """All lines of a log that mean something; one torn by a crash is passed over."""
         return self.read_and_count(log)[0]
 
     def read_and_count(self, log: str) -> tuple[list[Record], int]:
-        """All whole lines of a log, and how many others were passed over."""
+        """All lines of a log that mean something, and how many others were passed over."""
         path = self.path / f"{log}.jsonl"
         records: list[Record] = []
         torn = 0
@@ -110,7 +109,7 @@ class RunFolder:
                     record = json.loads(line)
                 except ValueError:
                     record = None
-                if isinstance(record, dict) and isinstance(record.get("step"), int):
+                if isinstance(record, dict) and means_something(log, record):
                     records.append(record)
                 else:
                     torn += 1
@@ -136,7 +135,7 @@ class RunFolder:
         own = sorted(entry.name for entry in self.path.iterdir() if entry.name not in NAMES)
         beside = sorted((self.path / "diagnostics").glob("*"))
         odd = [
-            f"diagnostics/{f.name}" for f in beside if f.suffix != ".npz" or not f.stem.isdigit()
+            f"diagnostics/{f.name}" for f in beside if f.suffix != ".npz" or not f.stem.isdecimal()
         ]
         return [name for name in [*own, *odd] if not Path(name).name.startswith(".")]
 
@@ -191,7 +190,7 @@ class RunFolder:
     def diagnostics(self) -> list[Path]:
         """Files of diagnostics, oldest first."""
         files = (self.path / "diagnostics").glob("*.npz")
-        return sorted((f for f in files if f.stem.isdigit()), key=lambda f: int(f.stem))
+        return sorted((f for f in files if f.stem.isdecimal()), key=lambda f: int(f.stem))
 
     @property
     def checkpoint_folder(self) -> Path:

@@ -97,7 +97,7 @@ def test_pruning_keeps_what_is_asked_and_clears_leftovers(tmp_path: Path) -> Non
 def test_the_newest_few_and_the_best_checkpoints_stay(tmp_path: Path) -> None:
     folder = new_folder(tmp_path)
     for step, score in ((1, 10.0), (2, 90.0), (3, 20.0), (4, 30.0), (5, 40.0)):
-        folder.append("evals", {"step": step, "score": score})
+        folder.append("evals", {"step": step, "score": score, "return": score, "returns": [score]})
         folder.save_checkpoint(step, tree(score))
     assert folder.checkpoint_steps() == [2, 4, 5]
     best, last = folder.best(), folder.last()
@@ -108,7 +108,7 @@ def test_the_newest_few_and_the_best_checkpoints_stay(tmp_path: Path) -> None:
 def test_of_equal_scores_the_later_is_best(tmp_path: Path) -> None:
     folder = new_folder(tmp_path)
     for step in (1, 2):
-        folder.append("evals", {"step": step, "score": 50.0})
+        folder.append("evals", {"step": step, "score": 50.0, "return": 5.0, "returns": [5.0]})
     best = folder.best()
     assert best is not None and best["step"] == 2
 

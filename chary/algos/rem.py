@@ -58,6 +58,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden": (64, 64, 64),
         "discount": 0.995,
         "tau": 0.05,
+        "critic_learning_rate": 1e-3,
+        "policy_learning_rate": 1e-4,
         "temperature": 0.1,
         "steps": 8_000,
     },

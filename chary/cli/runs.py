@@ -67,7 +67,7 @@ def describe(folder: RunFolder) -> dict[str, Any]:
         "step": steps[-1] if steps else 0,
         "steps": goal,
         "last": headline(last) if last else None,
-        "last_success": last["success"] if last else None,
+        "last_success": last.get("success") if last else None,
         "best": headline(best) if last and best else None,
         "best_step": best["step"] if best else None,
         "validation": best.get("validation") if best else None,

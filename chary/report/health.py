@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.report.sound import is_number
+from chary.lines import is_number
 from chary.report.story import RunStory
 
 ACTIONS = ("data", "policy", "random")

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chary.lines import Record
 from chary.progress import duration
 from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
 from chary.report.tables import cell_text, markdown_table, write_page
-from chary.runs import Record
 from chary.statistics import LEVEL
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from chary.files import write_result
-from chary.runs import Record
+from chary.lines import Record
 
 
 def write_report(data: Record, destination: Path) -> None:

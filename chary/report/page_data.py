@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from chary.lines import Record
 from chary.report import compare, health, maps, verdicts
 from chary.report.compare import Group
 from chary.report.health import ACTIONS, Health
 from chary.report.story import RunStory, thin
-from chary.runs import Record
 from chary.statistics import LEVEL, bootstrap_each
 from chary.version import __version__
 

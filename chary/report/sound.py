@@ -1,11 +1,8 @@
 """What a run's files must hold to be read; what does not is passed over, with a warning."""
 
-import sys
-from typing import Any, TypeGuard
-
 import numpy as np
 
-from chary.runs import Record
+from chary.lines import Record, are_numbers, is_number
 
 AXES = {
     **dict.fromkeys(("values_data", "values_policy", "values_random"), ("member", "state")),
@@ -22,33 +19,6 @@ AXES = {
 MAY_BE_EMPTY = {"place", "coordinate", "path"}
 
 
-def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether one can reckon with what JSON holds: no bool, and nothing that a float cannot hold."""
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def means_something(log: str, record: Record) -> bool:
-    """Whether a line has what lines of its log are read for."""
-    if not is_number(record["step"]) or record["step"] < 0:
-        return False
-    if log == "timing":
-        speed = record.get("steps_per_s")
-        return record["step"] > 0 and is_number(speed) and speed > 0 and _if_any(record, "time")
-    if log == "evals":
-        measured = is_number(record.get("return")) and _numbers(record.get("returns"))
-        return measured and _if_any(record, "score", "success", "length")
-    return True
-
-
-def _if_any(record: Record, *names: str) -> bool:
-    """Whether these are numbers where they are known."""
-    return all(value is None or is_number(value) for value in map(record.get, names))
-
-
-def _numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_number, value))
-
-
 def require_summary(data: Record) -> None:
     """Refuse what is not as `chary.data.summary` writes it, as far as reports read it."""
     rows = [data[key][part] for key in ("returns", "lengths") for part in ("edges", "counts")]
@@ -56,7 +26,7 @@ def require_summary(data: Record) -> None:
     if data["coverage"]:
         rows += [data["coverage"]["extent"], *data["coverage"]["counts"]]
     found = [isinstance(finding, dict) for finding in data["findings"]]
-    if not (is_number(data["episodes"]) and all(map(_numbers, rows)) and all(found)):
+    if not (is_number(data["episodes"]) and all(map(are_numbers, rows)) and all(found)):
         raise ValueError("no summary of data")
 
 

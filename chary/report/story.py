@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from chary.errors import CharyError
-from chary.report.sound import is_number, means_something, require_shapes, require_summary
-from chary.runs import LOGS, Record, RunFolder, find_runs, headline, seconds_in
+from chary.lines import Record, is_number
+from chary.report.sound import require_shapes, require_summary
+from chary.runs import LOGS, RunFolder, find_runs, headline, seconds_in
 
 Columns = dict[str, np.ndarray]
 """Equally long arrays by name, `step` among them; NaN where a line had no such number."""
@@ -172,12 +173,10 @@ def read_run(path: Path, *, name: str | None = None) -> RunStory:
         except OSError as error:
             records, torn = [], 0
             warnings.append(f"{log}.jsonl: cannot be read ({error.strerror or error}).")
-        sound = [record for record in records if means_something(log, record)]
-        torn += len(records) - len(sound)
         if torn:
             lines = f"{torn} lines are" if torn > 1 else "a line is"
             warnings.append(f"{log}.jsonl: {lines} torn or not of a run; passed over.")
-        logs[log] = sorted(sound, key=lambda record: record["step"])
+        logs[log] = sorted(records, key=lambda record: record["step"])
     if foreign := folder.foreign():
         warnings.append(f"not of a run, and passed over: {', '.join(foreign)}.")
     return RunStory(

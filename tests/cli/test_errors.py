@@ -264,6 +264,16 @@ def test_a_table_of_runs_with_an_incomplete_config(run: Path) -> None:
     assert f"{run}/config.json: damaged" in result.stderr and "Passed over" in result.stderr
 
 
+def test_a_table_of_runs_with_log_lines_that_mean_nothing(run: Path) -> None:
+    before = json.loads(run_chary("runs", run, "--json").stdout)["rows"]
+    for log, line in (("evals", '{"step": 900, "score": "high"}'), ("timing", '{"step": 900}')):
+        with open(run / f"{log}.jsonl", "a") as file:
+            file.write(line + "\n")
+    result = run_chary("runs", run, "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["rows"] == before
+
+
 DAMAGED_PARTS = [
     (part, value)
     for part in ("algorithm", "settings", "run", "dataset", "scaling")
