@@ -176,7 +176,7 @@ def test_crr(weights: Any, advantage: Any) -> None:
     noise = double(crr.draw_noise(config, SIZE, ACTION, key=KEY))
 
     def q(actions: np.ndarray) -> np.ndarray:
-        return critics(before.critics.online, batch.observations, actions).min(axis=0)
+        return critics(before.critics.online, batch.observations, actions).mean(axis=0)
 
     law = tanh_gaussian(before.policy.online, batch.observations)
     own = np.stack([q(sample(law, n)) for n in noise.own_actions])
