@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,9 @@ def fastest_chunk(config: MSGConfig, observation_size: int, action_size: int) ->
     known, name = _read(remembered), _name(config, observation_size, action_size)
     if known.get(name) not in (*divisors, config.members):
         say("measuring how many members at a time are fastest on this machine (once)")
-        speeds = {
-            chunk: _seconds(replace(config, chunk=chunk), observation_size, action_size)
-            for chunk in sorted({*divisors, config.members})
-        }
-        known[name] = min(speeds, key=speeds.__getitem__)
+        chunks = sorted({*divisors, config.members})
+        seconds = _seconds(config, chunks, observation_size, action_size)
+        known[name] = min(chunks, key=seconds.__getitem__)
         _write(remembered, known)
     return known[name]
 
@@ -68,19 +67,29 @@ def working_set(config: MSGConfig, observation_size: int, action_size: int) -> i
     return 4 * (4 * numbers + 2 * rows * sum(config.hidden))
 
 
-def _seconds(config: MSGConfig, observation_size: int, action_size: int) -> float:
-    """What an update takes, in the best of three windows."""
-    algorithm, size = make_msg(config, observation_size, action_size), config.batch_size
-    carry = initial_carry(algorithm, size, observation_size, action_size, seed=0)
+def _seconds(
+    config: MSGConfig, chunks: Sequence[int], observation_size: int, action_size: int
+) -> dict[int, float]:
+    """What an update takes with so many members at a time, in the best of three windows.
+
+    All take turns, so that a machine that changes speed is fair to them, and go on with one state.
+    """
+    sizes, size = (observation_size, action_size), config.batch_size
+    algorithms = {chunk: make_msg(replace(config, chunk=chunk), *sizes) for chunk in chunks}
+    carry = initial_carry(algorithms[chunks[0]], size, *sizes, seed=0)
     numbers = jnp.zeros(size)
     observations, actions = jnp.zeros((size, observation_size)), jnp.zeros((size, action_size))
     data = Batch(observations, actions, numbers, numbers, observations)
-    chunk, key, best, steps = compile_chunk(algorithm, size), jax.random.key(0), float("inf"), 1
+    programs = {chunk: compile_chunk(made, size) for chunk, made in algorithms.items()}
+    best, steps = dict.fromkeys(chunks, float("inf")), dict.fromkeys(chunks, 1)
+    key = jax.random.key(0)
     for _ in range(5):  # the first compiles, the second finds out how many steps a window has
-        began = time.perf_counter()
-        carry = jax.block_until_ready(chunk(carry, data, 0, steps, key))
-        spent = (time.perf_counter() - began) / steps
-        best, steps = min(best, spent), max(1, round(WINDOW_SECONDS / spent))
+        for chunk, program in programs.items():
+            began = time.perf_counter()
+            carry = jax.block_until_ready(program(carry, data, 0, steps[chunk], key))
+            spent = (time.perf_counter() - began) / steps[chunk]
+            best[chunk] = min(best[chunk], spent)
+            steps[chunk] = max(1, round(WINDOW_SECONDS / spent))
     return best
 
 

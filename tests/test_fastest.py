@@ -21,13 +21,14 @@ SMALL = MSGConfig(members=2, hidden=(4,), batch_size=4, warmup_steps=0, chunk=1)
 
 
 @pytest.fixture
-def timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+def timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Nothing fits into this machine's cache, and windows of 3 are fastest."""
-    asked: list[int | None] = []
+    asked: list[int] = []
 
-    def seconds(config: MSGConfig, *_: Any) -> float:
-        asked.append(config.chunk)
-        return abs((config.chunk or 0) - 3.0)
+    def seconds(config: MSGConfig, chunks: list[int], *_: Any) -> dict[int, float]:
+        del config
+        asked.extend(chunks)
+        return {chunk: abs(chunk - 3.0) for chunk in chunks}
 
     monkeypatch.setenv("CHARY_CACHE", str(tmp_path))
     monkeypatch.setattr(fastest, "FITS_IN_CACHE", 0)
@@ -35,7 +36,7 @@ def timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     return asked
 
 
-def test_it_is_measured_once_for_a_shape(timed: list[int | None], tmp_path: Path) -> None:
+def test_it_is_measured_once_for_a_shape(timed: list[int], tmp_path: Path) -> None:
     assert fastest_chunk(CONFIG, 3, 2) == 3
     assert timed == [1, 2, 3, 4, 6, 12]
     assert fastest_chunk(CONFIG, 3, 2) == 3 and len(timed) == 6
@@ -45,7 +46,7 @@ def test_it_is_measured_once_for_a_shape(timed: list[int | None], tmp_path: Path
 
 
 def test_a_window_is_believed_for_the_program_that_it_was_measured_with(
-    timed: list[int | None], monkeypatch: pytest.MonkeyPatch
+    timed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def otherwise(*settings: Any) -> Algorithm[Any]:
         """MSG whose update has come to do one thing more."""
@@ -67,7 +68,7 @@ def test_a_window_is_believed_for_the_program_that_it_was_measured_with(
 
 
 def test_where_there_is_nothing_to_choose_nothing_is_measured(
-    timed: list[int | None], monkeypatch: pytest.MonkeyPatch
+    timed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert fastest_chunk(MSGConfig(members=12, ensemble="multihead"), 3, 2) == 12
     monkeypatch.setattr(fastest, "FITS_IN_CACHE", 2**30)
@@ -75,26 +76,31 @@ def test_where_there_is_nothing_to_choose_nothing_is_measured(
     assert not timed
 
 
-def test_updates_are_timed_in_windows_and_the_best_is_taken(
+def test_updates_are_timed_in_windows_in_turn_and_the_best_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By a clock on which the first update takes 8 s, the second 0.25 s, and then windows of two."""
-    clock = accumulate([0.0, 8.0, 0.0, 0.25, 0.0, 0.6, 0.0, 0.4, 0.0, 0.5])
-    windows: list[int] = []
+    """By a clock on which first updates take 8 s, the second ones 0.25 s and 0.5 s, and then windows of
+    two updates, and of one."""
+    spent = [8.0, 8.0, 0.25, 0.5, 0.6, 0.4, 0.44, 0.36, 0.5, 0.6]
+    clock = accumulate(seconds for window in spent for seconds in (0.0, window))
+    windows: list[tuple[int, int]] = []
+    programs: list[Any] = []
 
     def compile_chunk(*arguments: Any) -> Any:
-        chunk = chunks.compile_chunk(*arguments)
+        chunk, made = chunks.compile_chunk(*arguments), len(programs)
+        programs.append(chunk)
 
         def counted(carry: Carry, data: Batch, start: int, stop: int, key: Any) -> Carry:
-            windows.append(stop - start)
+            windows.append((made, stop - start))
             return chunk(carry, data, start, stop, key)
 
         return counted
 
     monkeypatch.setattr(fastest, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr(fastest, "compile_chunk", compile_chunk)
-    assert fastest._seconds(SMALL, 3, 2) == pytest.approx(0.2)
-    assert windows == [1, 1, 2, 2, 2] and next(clock, None) is None
+    assert fastest._seconds(SMALL, [1, 2], 3, 2) == pytest.approx({1: 0.22, 2: 0.36})
+    assert windows == [(0, 1), (1, 1)] * 2 + [(0, 2), (1, 1)] + [(0, 2), (1, 1)] * 2
+    assert next(clock, None) is None
 
 
 def test_what_goes_through_the_cache_is_counted() -> None:
