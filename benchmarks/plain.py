@@ -74,7 +74,7 @@ def make_plain(config: MSGConfig, observation_size: int, action_size: int) -> Al
         # The package keeps two leading axes, members and heads; here each member has one head.
         online, target = jax.tree.map(lambda x: x[:, 0], state.critics)
         losses, gradient = jax.vmap(jax.value_and_grad(member_loss), (0, 0, 0, 0, None, None))(
-            online, target, noise.member_actions, noise.weights, state, batch
+            online, target, noise.member_actions, noise.weights[:, 0], state, batch
         )
         gradient = jax.tree.map(lambda g: g[:, None], gradient)
         direction, critic_optimiser = adam.update(gradient, state.critic_optimiser)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from chary import algos, checkpoints, settings
+from chary.algos.critics import with_target_entropy
 from chary.chunk import Carry
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
@@ -187,7 +188,8 @@ def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> R
     if not RunFolder.exists(run.run):
         return None
     folder = RunFolder.open(run.run)
-    differences = _differences(folder.config, _identity(algorithm, config, run, dataset))
+    wanted = _identity(algorithm, config, run, dataset)
+    differences = _differences(folder, wanted)
     if differences:
         raise CharyError(
             f"{there(folder)}, with other settings ({'; '.join(differences)}). Choose another folder."
@@ -211,18 +213,21 @@ def _identity(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> 
     }
 
 
-def _differences(there: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+def _differences(folder: RunFolder, wanted: dict[str, Any]) -> list[str]:
     """Settings in which the run in a folder differs from the one that is wanted."""
-    if there.get("algorithm") != wanted["algorithm"]:
-        return [f"algorithm is {there.get('algorithm')} there, not {wanted['algorithm']}"]
+    there = folder.config.get("algorithm")
+    if there != wanted["algorithm"]:
+        return [f"algorithm is {there} there, not {wanted['algorithm']}"]
     differences: list[str] = []
-    # Settings that are newer than the run had their defaults when it began.
-    newer = {
-        "settings": settings.to_json(algos.entry(wanted["algorithm"]).config()),
-        "run": settings.to_json(RunConfig()),
+    # Read as a run is: settings that are newer than it are there too, as what it did without them.
+    config, run = spec_of(folder)[1]
+    recorded = {
+        "settings": settings.to_json(config),
+        "run": settings.to_json(run),
+        "dataset": folder.config["dataset"],
     }
-    for part in ("settings", "run", "dataset"):
-        mine, theirs = wanted[part], {**newer.get(part, {}), **there.get(part, {})}
+    for part, theirs in recorded.items():
+        mine = wanted[part]
         changed = [
             key for key in mine if mine[key] != theirs.get(key) and not _open(key, mine[key])
         ]
@@ -247,6 +252,7 @@ def spec_of(folder: RunFolder) -> tuple[str, Spec]:
     try:
         algorithm = folder.config["algorithm"]
         config = settings.from_json(algos.entry(algorithm).config, folder.config["settings"])
+        config = with_target_entropy(config, folder.config["dataset"]["action_size"])
         run = settings.from_json(RunConfig, folder.config["run"])
         described = ("name", "fingerprint", "observation_size", "action_size")
         for part, keys in (("dataset", described), ("scaling", Scaling._fields)):

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from chary.targets import mean_and_std, smallest
 from chary.types import Batch, Metrics
@@ -11,22 +11,27 @@ from chary.types import Batch, Metrics
 
 
 def td_targets(
-    batch: Batch, discount: Float[Array, ""], next_values: Float[Array, "*member batch"]
-) -> Float[Array, "*member batch"]:
-    """y = r + gamma * V(s'), without the second term where the episode truly ended."""
-    return batch.rewards + discount * batch.discounts * next_values
+    batch: Batch,
+    discount: Float[Array, ""],
+    next_values: Float[Array, "*member rows"],
+    rows: Int[Array, "member rows"] | None = None,
+) -> Float[Array, "*member rows"]:
+    """y = r + gamma * V(s'), without the second term where the episode truly ended; of all rows, or of
+    each member's own."""
+    rewards, discounts = (x if rows is None else x[rows] for x in (batch.rewards, batch.discounts))
+    return rewards + discount * discounts * next_values
 
 
 def td_loss(
     heads: Float[Array, "member head batch"],
     wanted: Float[Array, "member batch"] | Float[Array, " batch"],
-    weights: Float[Array, "member batch"] | None = None,
+    weights: Float[Array, "member #head batch"] | None = None,
 ) -> Float[Array, " member"]:
-    """1/2 E[w (Q - y)^2] of each member, summed over its heads; w is 1 unless given."""
+    """1/2 E[w (Q - y)^2] of each member, a mean over batch and heads; w is 1 unless given."""
     squared = (heads - wanted[..., None, :]) ** 2
     if weights is not None:
-        squared = weights[:, None] * squared
-    return 0.5 * squared.mean(axis=-1).sum(axis=1)
+        squared = weights * squared
+    return 0.5 * squared.mean(axis=-1).mean(axis=1)
 
 
 def critic_metrics(

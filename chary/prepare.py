@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from chary import algos, data, devices, loop, settings
+from chary.algos.critics import with_target_entropy
 from chary.data import sources
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling, scale_for_returns
@@ -68,7 +69,8 @@ def check(config: Any, run: RunConfig) -> None:
 
 
 def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
-    """Settings with what is for this machine to say; a run that is there already keeps its own."""
+    """Settings with what is for the data and this machine to say; a run that is there keeps its own."""
+    config = with_target_entropy(config, dataset.action_size)
     if hasattr(config, "devices"):
         config = replace(config, devices=devices.counted(config.devices))
     elif jax.process_count() > 1:

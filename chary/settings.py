@@ -143,8 +143,9 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: Any, record: dict[str, Any]) -> Any:
-    """The config that `to_json` made."""
+    """The config that `to_json` made; an older run did what the config says of the time before."""
     known = {f.name for f in fields(kind)}
+    record = {**getattr(kind, "BEFORE", {}), **record}
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
     for path in ("run", "data_file"):
         if isinstance(values.get(path), str):

@@ -70,6 +70,23 @@ def minimum(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " 
     return smallest(values, axis=0)
 
 
+def minimum_of_all(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " batch"]:
+    """min over members and batch: one value for the whole batch (the authors' code for Shared-Min)."""
+    del beta
+    return jnp.broadcast_to(smallest(values.reshape(-1), axis=0), values.shape[1:])
+
+
+def of_expectation(objective: Objective) -> Objective:
+    """LCB(E_s[Q(s, pi(s))]) instead of E_s[LCB(Q(s, pi(s)))] (Appendix G of Ghasemipour et al. 2022):
+    the objective of the members' means over the batch, the same number for every row."""
+
+    def climbed(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " batch"]:
+        of_means = objective(values.mean(axis=-1, keepdims=True), beta)
+        return jnp.broadcast_to(of_means, values.shape[1:])
+
+    return climbed
+
+
 def deviations(objective: Objective, beta: Beta, members: int) -> Beta:
     """How many of the members' standard deviations an objective lies from their mean: beta for the
     bound, none for the mean, and for the minimum as many as the smallest of so many normal draws."""

@@ -73,12 +73,12 @@ def test_weights_are_limited_and_never_overflow() -> None:
     assert binary_weights(advantages).tolist() == [0.0, 0.0, 0.0, 1.0, 1.0]
 
 
-def test_the_td_loss_sums_heads_and_weighs_samples() -> None:
+def test_the_td_loss_is_a_mean_over_heads_and_batch_and_weighs_each() -> None:
     heads = jnp.asarray([[[1.0, 2.0], [3.0, 4.0]]])
-    wanted, weights = jnp.asarray([1.0, 0.0]), jnp.asarray([[2.0, 0.5]])
-    assert float(td_loss(heads, wanted)[0]) == pytest.approx(0.25 * (0 + 4 + 4 + 16))
+    target, weights = jnp.asarray([1.0, 0.0]), jnp.asarray([[[2.0, 0.5], [1.0, 0.25]]])
+    assert float(td_loss(heads, target)[0]) == pytest.approx(0.125 * (0 + 4 + 4 + 16))
     weighed = td_loss(heads, jnp.asarray([[1.0, 0.0]]), weights)
-    assert float(weighed[0]) == pytest.approx(0.25 * (0 + 2 + 8 + 8))
+    assert float(weighed[0]) == pytest.approx(0.125 * (0 + 2 + 4 + 4))
 
 
 def test_a_mixture_is_a_density_and_samples_follow_it() -> None:

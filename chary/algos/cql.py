@@ -27,7 +27,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.algos.critics import LONG_RUN, EntropyConfig, smaller_of_two, values_at
+from chary.algos.critics import (
+    LONG_RUN,
+    EntropyConfig,
+    smaller_of_two,
+    target_entropy,
+    values_at,
+)
 from chary.losses import (
     critic_metrics,
     sampled_log_sum_exp,
@@ -159,7 +165,7 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
             critics=TrainedWithTarget.of(ensemble.init(critic_key)),
             log_temperature=Trained.of(jnp.log(jnp.float32(config.temperature))),
             log_multiplier=Trained.of(jnp.float32(0.0)),
-            hyper=as_arrays(Hyper, config, target_entropy=config.entropy_for(action_size)),
+            hyper=as_arrays(Hyper, config, target_entropy=target_entropy(config, action_size)),
         )
 
     def wanted_of(state: CQLState, batch: Batch, noise: Noise) -> Float[Array, " batch"]:

@@ -1,7 +1,7 @@
 """Settings that the algorithms with critics have in common."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -18,6 +18,8 @@ from chary.types import PyTree
 
 LONG_RUN: dict[str, Any] = {"eval_every": 100_000, "log_every": 5_000}
 """Of presets that train for a million steps and more."""
+
+TargetEntropy: TypeAlias = float | Literal["auto"]
 
 
 @dataclass(frozen=True)
@@ -73,20 +75,34 @@ class EntropyConfig(CriticConfig):
     """Weight of the entropy bonus where its tuning starts."""
     temperature_learning_rate: float = 3e-4
     """Adam's step size for the logarithm of the temperature."""
-    target_entropy: float | None = None
-    """Entropy of the policy that tuning aims at, in nats; minus the number of action dimensions unless
-    given."""
+    target_entropy: TargetEntropy = "auto"
+    """Entropy of the policy that tuning aims at, in nats over all action dimensions; auto is minus their
+    number."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
         require_rate("temperature-learning-rate", self.temperature_learning_rate)
-        if self.target_entropy is not None:
-            require_finite("target-entropy", self.target_entropy)
+        require_target_entropy(self.target_entropy)
 
-    def entropy_for(self, action_size: int) -> float:
-        """What tuning aims at with so many action dimensions."""
-        return -float(action_size) if self.target_entropy is None else self.target_entropy
+
+def require_target_entropy(target: TargetEntropy) -> None:
+    """Refuse an entropy that is neither a number nor left to the data."""
+    if target != "auto":
+        require_finite("target-entropy", target)
+
+
+def target_entropy(config: Any, action_size: int) -> float:
+    """What tuning aims at with so many action dimensions."""
+    target: TargetEntropy | None = config.target_entropy  # None in runs from before 0.2
+    return -float(action_size) if target is None or target == "auto" else target
+
+
+def with_target_entropy(config: Any, action_size: int) -> Any:
+    """A config that says the number; one without a temperature to tune stays as it is."""
+    if not hasattr(config, "target_entropy"):
+        return config
+    return replace(config, target_entropy=target_entropy(config, action_size))
 
 
 def smaller_of_two(state: Any) -> Float[Array, ""]:

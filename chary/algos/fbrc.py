@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.algos.critics import LONG_RUN, EntropyConfig, smaller_of_two
+from chary.algos.critics import LONG_RUN, EntropyConfig, smaller_of_two, target_entropy
 from chary.losses import (
     critic_metrics,
     soft_policy_loss,
@@ -172,7 +172,7 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
             policy=Trained.of(Policy.init(*sizes, config.hidden, key=policy_key)),
             critics=TrainedWithTarget.of(ensemble.init(critic_key)),
             log_temperature=Trained.of(log_temperature),
-            hyper=as_arrays(Hyper, config, target_entropy=config.entropy_for(action_size)),
+            hyper=as_arrays(Hyper, config, target_entropy=target_entropy(config, action_size)),
         )
 
     def behaviour_loss(

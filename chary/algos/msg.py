@@ -16,6 +16,9 @@ Shared targets (`chary/targets.py`) give it up for one target for all, and cheap
 (`chary/ensembles/`) for weights that members share.
 """
 
+from collections.abc import Sequence
+from itertools import accumulate
+from math import sqrt
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +26,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary import losses
+from chary.algos.critics import target_entropy
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise, draw_noise
 from chary.devices import divided, shards_of
@@ -32,7 +36,16 @@ from chary.losses import critic_metrics, td_loss, temperature_loss
 from chary.optimise import Moving, Trained, adam_init, as_arrays, either
 from chary.policies import Policy
 from chary.products import learning_from
-from chary.targets import TARGETS, deviations, mean_and_std, smallest
+from chary.targets import (
+    TARGETS,
+    Objective,
+    deviations,
+    mean_and_std,
+    minimum,
+    minimum_of_all,
+    of_expectation,
+    smallest,
+)
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
 from chary.window import Window, through_windows
 
@@ -73,6 +86,22 @@ class Slopes(NamedTuple):
         return self.values + (self.in_actions * (actions - jax.lax.stop_gradient(actions))).sum(-1)
 
 
+def policy_objective(config: MSGConfig) -> Objective:
+    """What the policy climbs: as the targets have it, with the paper's and its code's alternatives."""
+    objective = TARGETS[config.targets].objective
+    if objective is minimum and config.min_over == "batch":
+        objective = minimum_of_all
+    return of_expectation(objective) if config.bound == "expectation" else objective
+
+
+def joined(kinds: Sequence[Float[Array, "..."]]) -> Float[Array, "..."]:
+    """Rows below each other; where some are each member's own, all are."""
+    leading = jnp.broadcast_shapes(*(each.shape[:-2] for each in kinds))
+    return jnp.concatenate(
+        [jnp.broadcast_to(each, (*leading, *each.shape[-2:])) for each in kinds], axis=-2
+    )
+
+
 def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algorithm[MSGState]:
     """MSG for vectors of the given sizes."""
     targets = TARGETS[config.targets]
@@ -86,9 +115,14 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     shards = shards_of(config.members, config.devices, divisible=ensemble.in_windows)
     if targets.shared:
         targets = targets._replace(backup=shards.across(targets.backup))
+    objective = policy_objective(config)
+    # Members' deviations are taken with ddof 0 everywhere: the square root of N / (N - ddof) is beta's.
+    ddof = ensemble.ddof if config.ddof is None else config.ddof
+    widened = sqrt(config.members / max(config.members - ddof, 1))
     regularise = config.alpha != 0.0
     chunk = (config.chunk or shards.members) if ensemble.in_windows else config.members
-    own_samples = config.regulariser_samples == "own" or ensemble.shares_weights
+    rows = config.batch_size // config.members if config.splits_rows else None
+    own_samples = config.regulariser_samples == "own" or ensemble.shares_weights or rows is not None
     at_policy_sample = regularise and not own_samples
     separate = at_policy_sample or ensemble.in_windows
     only_slope = separate and not at_policy_sample
@@ -104,7 +138,12 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             critics=OnlineAndTarget(critics, jax.tree.map(jnp.copy, critics)),
             critic_optimiser=adam_init(critics),
             log_temperature=Trained.of(jnp.log(jnp.float32(config.temperature))),
-            hyper=as_arrays(Hyper, config, target_beta=target_beta),
+            hyper=as_arrays(
+                Hyper,
+                config,
+                target_beta=target_beta,
+                target_entropy=target_entropy(config, action_size),
+            ),
         )
 
     def td_targets(state: MSGState, batch: Batch, noise: Noise) -> Float[Array, "member batch"]:
@@ -114,51 +153,63 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         def work(
             window: Window, values: Float[Array, "member head batch"]
         ) -> Float[Array, "member head batch"]:
-            next_actions = next_law.sample(noise.of(window).member_actions)
+            mine = noise.of(window)
+            next_actions = next_law.sample(mine.member_actions)
             heads = ensemble.heads(
                 window.of(state.critics.target),
-                noise.arranged(batch.next_observations),
-                noise.arranged(next_actions),
+                mine.arranged(batch.next_observations),
+                mine.arranged(next_actions),
                 key=noise.ensemble_key,
             )
-            return window.put(values, noise.in_order(heads))
+            return window.put(values, mine.in_order(heads, len(batch.rewards)))
 
-        nothing = jnp.zeros((shards.members, targets.heads, len(batch.rewards)))
+        nothing = jnp.zeros((shards.members, targets.heads, rows or len(batch.rewards)))
         next_heads = through_windows(work, nothing, members=shards.members, size=chunk)
-        next_values = targets.backup(next_heads, state.hyper.target_beta)
-        return losses.td_targets(batch, state.hyper.discount, next_values)
+        next_values = targets.backup(next_heads, widened * state.hyper.target_beta)
+        own_rows = noise.rows if rows else None
+        return losses.td_targets(batch, state.hyper.discount, next_values, own_rows)
+
+    def member_loss(
+        heads: Float[Array, "member head rows"],
+        wanted: Float[Array, "member rows"],
+        noise: Noise,
+    ) -> Float[Array, " member"]:
+        """L_i (Eq. 5); both networks of a pair count as one, or by the older rule as two."""
+        networks = targets.heads if config.double_q == "sum" else 1
+        return networks * td_loss(heads, wanted, noise.weights)
 
     def critic_loss(
         critics: PyTree,
         policy_actions: Float[Array, "member batch action"],
         compared: Float[Array, "*member_or_all batch action"],
-        wanted: Float[Array, "member batch"],
+        wanted: Float[Array, "member rows"],
         alpha: Float[Array, ""],
         batch: Batch,
         noise: Noise,
-    ) -> tuple[Float[Array, ""], list[Float[Array, "member head batch"]]]:
+    ) -> tuple[Float[Array, ""], list[Float[Array, "member head _"]]]:
         """sum_i L_i + alpha * H_i (Eqs. 5 and 8), beside the values at logged actions and at others.
 
         All go through the critics as one batch: logged actions, those that H compares them with where
         these are not the policy's, and the policy's, where members are separate.
         """
-        kinds = [batch.actions]
+        observations = noise.arranged(batch.observations)
+        kinds = [(observations, noise.arranged(batch.actions))]
         if regularise and not at_policy_sample:
-            kinds.append(compared)
+            kinds.append((observations, noise.arranged(compared)))
+        learned = sum(actions.shape[-2] for _, actions in kinds)
         if separate:
-            kinds.append(policy_actions)
-        kinds = [jnp.broadcast_to(actions, kinds[-1].shape) for actions in kinds]
-        learned = len(batch.rewards) * (2 if regularise else 1)
+            kinds.append((batch.observations, policy_actions))
         with learning_from(learned if only_slope else None):
             values = ensemble.heads(
                 critics,
-                jnp.concatenate([noise.arranged(batch.observations)] * len(kinds), axis=-2),
-                jnp.concatenate([noise.arranged(actions) for actions in kinds], axis=-2),
+                *(joined(each) for each in zip(*kinds, strict=True)),
                 key=noise.ensemble_key,
             )
-        heads = [noise.in_order(part) for part in jnp.split(values, len(kinds), axis=-1)]
+        ends = list(accumulate(actions.shape[-2] for _, actions in kinds))
+        parts = jnp.split(values, ends[:-1], axis=-1)
+        heads = [noise.in_order(part, len(batch.rewards)) for part in parts]
         at_data, *at_others = (smallest(each, axis=1).mean(axis=-1) for each in heads)
-        total = td_loss(heads[0], wanted, noise.weights)
+        total = member_loss(heads[0], wanted, noise)
         if regularise:
             total += alpha * (at_others[0] - at_data)
         if only_slope:
@@ -195,17 +246,18 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             return moving, window.put(seen, (heads[0], heads[int(regularise)])), slopes
 
         optimiser = state.critic_optimiser
-        values = jnp.zeros((members, targets.heads, size))
+        values = jnp.zeros((members, targets.heads, rows or size))
+        flat = Slopes(jnp.zeros((members, size)), jnp.zeros((members, *actions.shape)))
         begin = (
             Moving(*state.critics, optimiser.mu, optimiser.nu),
             (values, values),
-            Slopes(values[:, 0], jnp.zeros((members, *actions.shape))) if separate else None,
+            flat if separate else None,
         )
         moving, (heads, others), slopes = through_windows(work, begin, members=members, size=chunk)
         # What the policy and the log need of all members.
         slopes, heads, others, wanted = shards.gathered((slopes, heads, others, wanted))
         gap = smallest(others, axis=1) - smallest(heads, axis=1)
-        td = td_loss(heads, wanted, noise.weights)
+        td = member_loss(heads, wanted, noise)
         metrics = {"critic/regulariser": gap.mean(), **critic_metrics(td, heads, wanted)}
         return moving, slopes, metrics
 
@@ -222,20 +274,20 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             values = ensemble.values(
                 state.critics.online, batch.observations, actions, key=noise.ensemble_key
             )
-        objective = targets.objective(values, state.hyper.beta)
+        climbed = objective(values, widened * state.hyper.beta)
         likelihood = law.log_prob(batch.actions)
         temperature = jnp.exp(state.log_temperature.params)
         bonus = 0.0 if config.entropy == "off" else -temperature * log_prob
         warming_up = state.step < config.warmup_steps
         metrics = {
-            "policy/objective": objective.mean(),
+            "policy/objective": climbed.mean(),
             "policy/std": mean_and_std(values)[1].mean(),
             "policy/q": values.mean(),
             "policy/entropy": -log_prob.mean(),
             "policy/log_likelihood": likelihood.mean(),
             "policy/temperature": temperature,
         }
-        return -jnp.where(warming_up, likelihood, objective + bonus).mean(), metrics
+        return -jnp.where(warming_up, likelihood, climbed + bonus).mean(), metrics
 
     def step(state: MSGState, batch: Batch, noise: Noise) -> tuple[MSGState, Metrics]:
         """One update with the given noise; the policy climbs the critics from before the step."""
@@ -269,7 +321,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             config,
             len(batch.rewards),
             action_size,
-            shared=targets.shared or ensemble.shares_weights,
+            shared=ensemble.shares_weights or (targets.shared and config.next_actions == "shared"),
             arrange=ensemble.arrange,
             key=key,
         )
@@ -292,7 +344,9 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         return ensemble.values(state.critics.online, observations, actions)
 
     def beta(state: MSGState) -> Float[Array, ""]:
-        return jnp.float32(deviations(targets.objective, state.hyper.beta, config.members))
+        return jnp.float32(
+            deviations(targets.objective, widened * state.hyper.beta, config.members)
+        )
 
     algorithm = Algorithm(init, update, act, values, beta)
     # Members have the networks, their averages and Adam's two moments, but not its count.

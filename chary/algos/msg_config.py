@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from chary.algos.critics import LONG_RUN
+from chary.algos.critics import LONG_RUN, TargetEntropy, require_target_entropy
 from chary.devices import Devices
 from chary.ensembles import EnsembleShape, check_name
 from chary.errors import CharyError, unknown_name
 from chary.settings import (
     require,
     require_backup,
-    require_finite,
     require_layers,
     require_rate,
 )
@@ -19,6 +18,8 @@ from chary.targets import TARGETS
 
 TargetName = Literal["independent", "double-q", "shared-mean", "shared-lcb", "shared-min"]
 Modulation = Literal["sign", "gaussian"]
+MemberRows = Literal["auto", "whole", "split"]
+Bound = Literal["state", "expectation"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,21 @@ class MSGConfig:
     for all members."""
     target_beta: float | None = None
     """Weight of the standard deviation in shared-lcb's target, at most 0; beta unless given."""
+    next_actions: Literal["own", "shared"] = "own"
+    """With a shared target: each member brings a next action of its own, as in the authors' code, or all
+    take one."""
+    min_over: Literal["members", "batch"] = "members"
+    """What the policy climbs with shared-min: the smallest value of each state, as the paper says, or
+    the single smallest value of the whole batch, as the authors' code has it."""
+    double_q: Literal["mean", "sum"] = "mean"
+    """TD loss of a double-q member: half the mean over batch and both networks, with a random weight for
+    each, as the authors have it; or the sum over both with one weight, as in chary before 0.2."""
+    bound: Bound = "state"
+    """The policy climbs the expectation over states of the bound (Eq. 7), or the bound of the
+    expectation (Appendix G)."""
+    ddof: Literal[0, 1] | None = None
+    """Subtracted from N in the variance that the bound is made of; by default the authors' choice: 1 for
+    multihead and mimo, 0 for all others."""
     hidden: tuple[int, ...] = (256, 256, 256)
     """Sizes of the hidden layers, of the policy and of each Q-function."""
     layer_norm: bool = False
@@ -58,6 +74,9 @@ class MSGConfig:
     """Share of hidden units that each member of a dropout ensemble does without."""
     batch_size: int = 256
     """Transitions in a batch."""
+    member_rows: MemberRows = "auto"
+    """Rows of a batch that each member learns from: the whole, or a share of its own (split). By default
+    as the authors have it: split for batch ensembles, whole for all others."""
     chunk: int | None = None
     """Members that are updated at a time, a divisor of their number: matters for speed only. By default
     as many as are fastest on this machine, for kinds whose members are separate networks."""
@@ -82,8 +101,17 @@ class MSGConfig:
     """Weight of the entropy bonus: where tuning starts, or the fixed value."""
     temperature_learning_rate: float = 3e-4
     """Adam's step size for the logarithm of the temperature."""
-    target_entropy: float = 0.0
-    """Entropy of the policy that tuning aims at, in nats over all action dimensions."""
+    target_entropy: TargetEntropy = "auto"
+    """Entropy of the policy that tuning aims at, in nats over all action dimensions; auto is minus their
+    number."""
+
+    BEFORE: ClassVar[dict[str, Any]] = {
+        "next_actions": "shared",
+        "double_q": "sum",
+        "ddof": 0,
+        "member_rows": "whole",
+    }
+    """What runs did before these were settings."""
 
     def __post_init__(self) -> None:
         check_name(self.ensemble)
@@ -120,6 +148,20 @@ class MSGConfig:
                 f"a divisor of the number of members{' on a device' * (devices > 1)} ({each})",
             )
         require_layers(self.hidden, self.batch_size)
+        if self.splits_rows:
+            require(
+                self.batch_size % self.members == 0,
+                "batch-size",
+                self.batch_size,
+                f"a multiple of the number of members ({self.members}) that divide the batch among "
+                "them, or use --member-rows whole",
+            )
+            if TARGETS[self.targets].shared or self.ensemble == "mimo" or ":" in self.ensemble:
+                raise CharyError(
+                    f"--member-rows split does not go with --targets {self.targets} and --ensemble "
+                    f"{self.ensemble}: members that see different rows have no next value to share, and "
+                    "mimo and ensembles of your own arrange rows themselves. Use --member-rows whole."
+                )
         require_backup(self.discount, self.tau)
         require(
             0.0 <= self.mimo_repetition <= 1.0,
@@ -143,7 +185,13 @@ class MSGConfig:
         require_rate("critic-learning-rate", self.critic_learning_rate)
         require_rate("policy-learning-rate", self.policy_learning_rate)
         require_rate("temperature-learning-rate", self.temperature_learning_rate)
-        require_finite("target-entropy", self.target_entropy)
+        require_target_entropy(self.target_entropy)
+
+    @property
+    def splits_rows(self) -> bool:
+        """Whether the batch is divided among the members."""
+        chosen = self.member_rows
+        return chosen == "split" or (chosen == "auto" and self.ensemble == "batch")
 
     def shape(self, observation_size: int, action_size: int) -> EnsembleShape:
         """What the ensemble is built from."""
@@ -154,6 +202,7 @@ class MSGConfig:
             action_size=action_size,
             hidden=self.hidden,
             layer_norm=self.layer_norm,
+            complete_heads=self.double_q == "mean",
             mimo_repetition=self.mimo_repetition,
             modulation=self.modulation,
             shared_layers=self.shared_layers,
@@ -189,7 +238,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "warmup_steps": 500,
         "policy_learning_rate": 1e-4,
         "temperature": 0.1,
-        "target_entropy": -2.0,
         "steps": 8_000,
     },
 }

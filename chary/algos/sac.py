@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.algos.critics import EntropyConfig
+from chary.algos.critics import EntropyConfig, target_entropy
 from chary.ensembles import Ensemble
 from chary.losses import soft_policy_loss, temperature_loss
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
@@ -67,7 +67,7 @@ def make_sac(
             policy=Trained.of(policy),
             critics=TrainedWithTarget.of(ensemble.init(critic_key)),
             log_temperature=Trained.of(jnp.log(jnp.float32(config.temperature))),
-            hyper=as_arrays(hyper, config, target_entropy=config.entropy_for(action_size)),
+            hyper=as_arrays(hyper, config, target_entropy=target_entropy(config, action_size)),
         )
 
     def policy_loss(

@@ -5,8 +5,8 @@ An ensemble is a value of two functions. `init(key)` makes the parameters, and
 member, or two for double-Q. The key is for what a kind draws in training; without one the values are
 the same every time.
 
-Observations and actions come as (batch, ...) shared by all members. Members that share no weights are
-also given (member, batch, ...), with inputs of each member's own, and so are kinds that arrange rows.
+Observations and actions come as (batch, ...) shared by all members, or as (member, batch, ...): members
+that share no weights act by themselves, and some kinds learn from rows of each member's own.
 
 Parameters that must not be trained (fixed priors) are stopped inside `heads`: their gradient is zero,
 so neither Adam nor the target average moves them.
@@ -36,6 +36,8 @@ class Ensemble(NamedTuple):
     None for the batch's own."""
     in_windows: bool = False
     """Whether parameters have a first axis of members, and `heads` takes any window of it."""
+    ddof: int = 0
+    """Subtracted from N in the members' variance, as the authors of MSG have it for this kind."""
 
     def values(
         self,
@@ -57,6 +59,8 @@ class EnsembleShape(NamedTuple):
     action_size: int
     hidden: Sequence[int]
     layer_norm: bool
+    complete_heads: bool = True
+    """Whether the two heads of a double-Q member share nothing; otherwise they are two outputs."""
     mimo_repetition: float = 0.5
     modulation: str = "sign"
     shared_layers: int = 1
@@ -83,6 +87,11 @@ def join(
         ],
         axis=-1,
     )
+
+
+def by_member(pairs: Float[Array, "*#member batch pair"]) -> Float[Array, "#member 1 batch pair"]:
+    """Pairs with axes for members and heads, whether shared by all members or one for each."""
+    return pairs[:, None] if pairs.ndim == 3 else pairs[None, None]
 
 
 from chary.ensembles import own
@@ -114,4 +123,27 @@ def check_name(ensemble: str) -> None:
 
 def make_ensemble(ensemble: str, shape: EnsembleShape) -> Ensemble:
     """An ensemble by the name of its kind, or by `module:Name` of your own."""
-    return ENSEMBLES[ensemble](shape) if ensemble in ENSEMBLES else own.make(ensemble, shape)
+    if ensemble not in ENSEMBLES:
+        return own.make(ensemble, shape)
+    made = ENSEMBLES[ensemble](shape)
+    if shape.heads > 1 and shape.complete_heads and made.shares_weights:
+        return in_copies(ENSEMBLES[ensemble](shape._replace(heads=1)), shape.heads)
+    return made  # members that share no weights share none between their heads either
+
+
+def in_copies(single: Ensemble, copies: int) -> Ensemble:
+    """An ensemble of one head, several times over: head h of member i is member i of copy h."""
+
+    def init(key: PRNGKeyArray) -> PyTree:
+        return jax.vmap(single.init)(jax.random.split(key, copies))
+
+    def heads(
+        params: PyTree,
+        observations: Float[Array, "*#member batch observation"],
+        actions: Float[Array, "*#member batch action"],
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "member head batch"]:
+        values = jax.vmap(lambda copy: single.heads(copy, observations, actions, key=key))(params)
+        return values.squeeze(2).swapaxes(0, 1)
+
+    return single._replace(init=init, heads=heads)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.ensembles import Ensemble, EnsembleShape, join
+from chary.ensembles import Ensemble, EnsembleShape, by_member, join
 from chary.nets import LayerNorm, glorot, relu
 from chary.products import product
 
@@ -63,12 +63,12 @@ def make_batch(shape: EnsembleShape) -> Ensemble:
 
     def heads(
         params: tuple[ModulatedDense, ...],
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
+        observations: Float[Array, "*#member batch observation"],
+        actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "member head batch"]:
         del key  # nothing random in the forward pass
-        inputs = join(observations, actions)[None, None]
+        inputs = by_member(join(observations, actions))
         *hidden, last = params
         for dense in hidden:
             inputs = relu(dense(inputs))

@@ -7,7 +7,7 @@ the masks of all members are drawn anew in every step; without a key they are N 
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.ensembles import Ensemble, EnsembleShape, join
+from chary.ensembles import Ensemble, EnsembleShape, by_member, join
 from chary.nets import MLP, relu
 
 FIXED_SEED = 0
@@ -29,12 +29,12 @@ def make_dropout(shape: EnsembleShape) -> Ensemble:
 
     def heads(
         params: MLP,
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
+        observations: Float[Array, "*#member batch observation"],
+        actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "member head batch"]:
         key = jax.random.key(FIXED_SEED) if key is None else key
-        units = join(observations, actions)[None, None]
+        units = by_member(join(observations, actions))
         *hidden, last = params.layers
         for layer, mask in zip(hidden, masks(key), strict=True):
             units = relu(layer(units)) * mask

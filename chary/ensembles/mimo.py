@@ -42,7 +42,7 @@ def make_mimo(shape: EnsembleShape) -> Ensemble:
         shuffled = jax.random.permutation(key, rows[:, :moved], axis=1, independent=True)
         return jnp.concatenate([shuffled, rows[:, moved:]], axis=1)
 
-    return Ensemble(init, heads, shares_weights=True, arrange=arrange)
+    return Ensemble(init, heads, shares_weights=True, arrange=arrange, ddof=1)
 
 
 def _fed_with_copies(network: MLP, copies: int) -> MLP:

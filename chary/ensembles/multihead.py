@@ -1,5 +1,6 @@
 """Multi-head ensemble: one trunk and N outputs (Lee et al. 2015, Osband et al. 2016)."""
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, join
@@ -15,11 +16,16 @@ def make_multihead(shape: EnsembleShape) -> Ensemble:
 
     def heads(
         params: MLP,
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
+        observations: Float[Array, "*#member batch observation"],
+        actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "member head batch"]:
         del key  # nothing random in the forward pass
-        return params(join(observations, actions)).T.reshape(shape.members, shape.heads, -1)
+        pairs = join(observations, actions)
+        if pairs.ndim == 2:
+            return params(pairs).T.reshape(shape.members, shape.heads, -1)
+        # Rows of each member's own: all outputs are computed, and member i's are kept.
+        values = params(pairs).reshape(*pairs.shape[:2], shape.members, shape.heads)
+        return jnp.einsum("ibih->ihb", values)
 
-    return Ensemble(init, heads, shares_weights=True)
+    return Ensemble(init, heads, shares_weights=True, ddof=1)

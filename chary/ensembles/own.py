@@ -25,7 +25,13 @@ def make(ensemble: str, shape: EnsembleShape) -> Ensemble:
             f"--ensemble {ensemble}: makes something of type {type(made).__name__} without "
             f"{', '.join(missing)}; an ensemble has these (see docs/ensembles.md)."
         )
-    own = Ensemble(made.init, made.heads, made.shares_weights, getattr(made, "arrange", None))
+    own = Ensemble(
+        made.init,
+        made.heads,
+        made.shares_weights,
+        getattr(made, "arrange", None),
+        ddof=getattr(made, "ddof", 0),
+    )
     if own.arrange is not None and not own.shares_weights:
         raise CharyError(
             f"--ensemble {ensemble}: arranges rows but does not share weights; set shares_weights, so "

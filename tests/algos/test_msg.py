@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,12 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import chary
 from chary.algos import msg
 from chary.algos.bc import BCConfig, make_bc
 from chary.algos.msg import MSGState, Noise, draw_noise, make_msg
 from chary.algos.msg_config import MSGConfig
+from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.optimise import Trained
+from chary.runs import RunFolder
 from chary.targets import TARGETS, lower_confidence_bound
 from chary.types import Algorithm, Batch
 
@@ -103,8 +107,8 @@ class Reference:
         for i, next_value in enumerate(next_values):
             wanted = batch.rewards + self.config.discount * batch.discounts * next_value
             q = self.value(critics, i, batch.observations, batch.actions)
-            for head in range(self.heads):
-                total += 0.5 * np.mean(noise.weights[i] * (q[head] - wanted) ** 2)
+            # Half the mean over batch and both networks, each with weights of its own.
+            total += 0.5 * np.mean(noise.weights[i] * (q - wanted) ** 2)
             shared = self.config.regulariser_samples == "shared"
             policy_actions = np.tanh(loc + scale * (noise.policy_actions if shared else draws[i]))
             q_policy = self.value(critics, i, batch.observations, policy_actions)
@@ -133,7 +137,10 @@ class Reference:
         spread = np.sqrt(((q - q.mean(axis=0)) ** 2).mean(axis=0))
         bound = q.mean(axis=0) + self.config.beta * spread
         if self.config.targets == "shared-min":
-            bound = q.min(axis=0)
+            bound = q.min(axis=0) if self.config.min_over == "members" else q.min()
+        if self.config.bound == "expectation":
+            means = q.mean(axis=1)
+            bound = means.mean() + self.config.beta * np.sqrt(((means - means.mean()) ** 2).mean())
         return float(-np.mean(bound - temperature * log_prob)), float(-log_prob.mean())
 
 
@@ -186,18 +193,22 @@ def away_from_kinks(state: MSGState) -> MSGState:
 
 
 @pytest.mark.parametrize(
-    ("targets", "samples"),
+    ("targets", "samples", "more"),
     [
-        ("independent", "own"),
-        ("independent", "shared"),
-        ("double-q", "own"),
-        ("double-q", "shared"),
-        ("shared-lcb", "own"),
-        ("shared-min", "shared"),
+        ("independent", "own", {}),
+        ("independent", "shared", {"bound": "expectation"}),
+        ("double-q", "own", {}),
+        ("double-q", "shared", {}),
+        ("shared-lcb", "own", {"next_actions": "own"}),
+        ("shared-min", "shared", {"next_actions": "shared"}),
+        ("shared-min", "own", {"min_over": "batch"}),
     ],
 )
-def test_two_updates_equal_a_plain_numpy_computation(targets: str, samples: str) -> None:
+def test_two_updates_equal_a_plain_numpy_computation(
+    targets: str, samples: str, more: dict[str, Any]
+) -> None:
     config, algorithm, state = setup(
+        **more,
         targets=targets,
         alpha=0.5,
         regulariser_samples=samples,
@@ -219,7 +230,7 @@ def test_two_updates_equal_a_plain_numpy_computation(targets: str, samples: str)
     }
     for t in (1, 2):  # the second step shows the size of the gradients, not only their sign
         batch, key = make_batch(seed=t), jax.random.key(t)
-        shared = targets.startswith("shared")
+        shared = more.get("next_actions") == "shared"
         noise = draw_noise(config, SIZE, ACTION, shared=shared, key=key)
         batch64, noise64 = (
             jax.tree.map(lambda a: np.asarray(a, np.float64), x)
@@ -242,7 +253,8 @@ def test_two_updates_equal_a_plain_numpy_computation(targets: str, samples: str)
 
         critic_gradient = differences(critic_loss, critics)
         policy_gradient = differences(lambda p: policy_loss(p)[0], policy)
-        temperature_gradient = np.asarray(np.exp(log_temperature) * entropy)
+        # The target entropy is minus the number of actions.
+        temperature_gradient = np.asarray(np.exp(log_temperature) * (entropy + ACTION))
         critics = numpy_adam(critics, critic_gradient, moments["critics"], 3e-4, t)
         policy = numpy_adam(policy, policy_gradient, moments["policy"], 3e-4, t)
         (log_t,) = numpy_adam(
@@ -451,10 +463,13 @@ def test_the_regulariser_pulls_policy_actions_below_data_actions() -> None:
 def test_random_weights_are_drawn_from_zero_to_two_for_each_member() -> None:
     config = MSGConfig(**TINY)
     weights = draw_noise(config, 4000, ACTION, shared=False, key=jax.random.key(0)).weights
-    assert weights.shape == (2, 4000)
+    assert weights.shape == (2, 1, 4000)
     assert float(weights.min()) >= 0.0 and float(weights.max()) <= 2.0
     assert float(weights.mean()) == pytest.approx(1.0, abs=0.03)
     assert not np.array_equal(weights[0], weights[1])
+    pairs = MSGConfig(**TINY, targets="double-q")
+    drawn = draw_noise(pairs, 9, ACTION, shared=False, key=jax.random.key(0)).weights
+    assert drawn.shape == (2, 2, 9) and not np.array_equal(drawn[:, 0], drawn[:, 1])
     plain = MSGConfig(**TINY, random_weights=False)
     assert bool(
         (draw_noise(plain, 9, ACTION, shared=False, key=jax.random.key(0)).weights == 1).all()
@@ -504,6 +519,23 @@ def test_a_learning_rate_that_would_not_learn(rate: float) -> None:
         MSGConfig(critic_learning_rate=rate)
     with pytest.raises(CharyError, match=told):
         BCConfig(learning_rate=rate)
+
+
+def test_the_target_entropy_is_minus_the_number_of_actions_unless_given() -> None:
+    for given, found in (("auto", -ACTION), (-0.5, -0.5), (0.0, 0.0)):
+        _, _, state = setup(target_entropy=given)
+        assert float(state.hyper.target_entropy) == found
+    assert MSGConfig().target_entropy == "auto"
+
+
+@pytest.mark.parametrize("preset", ["paper-antmaze", "paper-gym", "small"])
+def test_a_run_records_the_number_of_its_target_entropy(
+    preset: str, dataset: Dataset, tmp_path: Path
+) -> None:
+    tiny = {"members": 2, "hidden": (4,), "batch_size": 8, "warmup_steps": 0, "steps": 1}
+    run = tmp_path / "run"
+    chary.train("msg", dataset, preset=preset, run=run, final_episodes=0, **tiny)
+    assert RunFolder.open(run).config["settings"]["target_entropy"] == -2.0
 
 
 def test_the_targets_pessimism_is_the_policys_unless_given() -> None:

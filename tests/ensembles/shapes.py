@@ -9,7 +9,7 @@ import numpy as np
 from chary.algos.msg_config import MSGConfig
 from chary.ensembles import Ensemble, EnsembleShape
 
-OBSERVATION, ACTION, BATCH = 4, 2, 7
+OBSERVATION, ACTION, BATCH = 4, 2, 6
 
 
 def make_shape(**changes: Any) -> EnsembleShape:

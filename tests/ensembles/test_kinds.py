@@ -52,14 +52,15 @@ def expected_parameters(kind: str, shape: EnsembleShape) -> int:
 
     sizes, k = (INPUTS, 6, 5), shape.shared_layers
     vectors = sum(a + 2 * b for a, b in pairwise((*sizes, 1))) + norm * (6 + 5)
+    members, heads = shape.members, shape.heads  # two heads are two of everything
     return {
         "deep": networks * network(INPUTS, 1),
-        "multihead": network(INPUTS, networks),
-        "mimo": network(shape.members * INPUTS, networks),
-        "batch": INPUTS * 6 + 6 * 5 + 5 + networks * vectors,
-        "tree": hidden(*sizes[: k + 1]) + networks * (hidden(*sizes[k:]) + 5 + 1),
+        "multihead": heads * network(INPUTS, members),
+        "mimo": heads * network(members * INPUTS, members),
+        "batch": heads * (INPUTS * 6 + 6 * 5 + 5 + members * vectors),
+        "tree": heads * (hidden(*sizes[: k + 1]) + members * (hidden(*sizes[k:]) + 5 + 1)),
         "prior": 2 * networks * network(INPUTS, 1),
-        "dropout": network(INPUTS, 1),
+        "dropout": heads * network(INPUTS, 1),
         "none": networks * network(INPUTS, 1),
     }[kind]
 
