@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 ALPHA = 0.1
 BASELINES = ("cql", "fbrc")
 """What the table has beside kinds of ensembles: algorithms with two critics, at their own settings."""
+WHOLE = "batch-whole"
+"""Batch ensembles whose members learn from all rows of a batch, beside the authors', who divide it."""
 PAPER = {
     ("none", 1): 1.0, ("cql", 2): 0.27, ("fbrc", 2): 0.22,
     ("deep", 4): 0.64, ("multihead", 4): 0.92, ("mimo", 4): 0.90, ("batch", 4): 0.72,

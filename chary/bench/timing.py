@@ -91,15 +91,17 @@ def peak_mb() -> float:
 
 
 def config_of(case: Case) -> "MSGConfig":
-    """MSG's settings, without a warm-up."""
+    """MSG's settings, without a warm-up; a kind may end in -whole, the rows its members learn from."""
     from chary.algos.msg_config import MSGConfig
 
+    ensemble, _, rows = case.ensemble.partition("-")
     return MSGConfig(
         members=case.members,
         hidden=case.hidden,
         alpha=case.alpha,
         regulariser_samples=case.samples,
-        ensemble=case.ensemble,
+        ensemble=ensemble,
+        member_rows="whole" if rows else "auto",
         warmup_steps=0,
         batch_size=BATCH,
     )

@@ -196,14 +196,14 @@ def ensembles(
 
     Args:
         members: Numbers of members.
-        kinds: Kinds of ensembles, or cql or fbrc; all by default.
+        kinds: Kinds of ensembles, batch-whole, cql or fbrc; all by default.
         hidden: Sizes of the hidden layers.
         repeats: Rounds, each of which measures everything once, in a fresh process.
         seconds: About how long each measurement makes updates, after compiling.
         out: Folder to write the table into, as a page.
         json: Print the table as one JSON object.
     """
-    from chary.bench.ensembles import ALPHA, BASELINES, time_ensembles
+    from chary.bench.ensembles import ALPHA, BASELINES, WHOLE, time_ensembles
     from chary.bench.timing import BATCH
     from chary.study.cells import known_ensembles
 
@@ -211,10 +211,11 @@ def ensembles(
     require(bool(hidden) and min(hidden) >= 1, "hidden", hidden, "sizes of at least 1")
     require(repeats >= 1, "repeats", repeats, "at least 1")
     require(seconds > 0, "seconds", seconds, "above 0")
-    baselines = [kind for kind in kinds or BASELINES if kind in BASELINES]
-    others = [kind for kind in kinds if kind not in BASELINES]
-    wanted = baselines + (known_ensembles(others) if others or not kinds else [])
-    rows = time_ensembles(wanted, members, hidden, repeats=repeats, seconds=seconds)
+    beside = (*BASELINES, WHOLE)
+    others = [kind for kind in kinds if kind not in beside]
+    chosen = [kind for kind in kinds or beside if kind in beside]
+    chosen += known_ensembles(others) if others or not kinds else []
+    rows = time_ensembles(chosen, members, hidden, repeats=repeats, seconds=seconds)
     sizes = "x".join(map(str, hidden))
     notes = f"networks {sizes}, alpha {ALPHA}, batch {BATCH}, medians of {repeats} rounds"
     give("ensembles", rows, ENSEMBLE_COLUMNS, out=out, as_json=json, notes=notes, batch=BATCH)
