@@ -6,6 +6,7 @@ Both give the same batches for the same seed.
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -48,29 +49,38 @@ def make_feed(
     batch_size: int,
     *,
     seeds: Sequence[int],
+    n_step: int = 1,
+    discount: float = 1.0,
 ) -> Feed:
     """Batches for a run of each seed; data that is mapped from files stays there, all other goes to the
-    device, once for all runs."""
+    device, once for all runs. Transitions of several steps are made as the data is read."""
     make = _from_files if dataset.is_mapped else _from_memory
     key = together([keys(seed)[1] for seed in seeds])
-    return make(algorithm, dataset, scaling, batch_size, key, len(seeds))
+    transitions = partial(
+        dataset.transitions,
+        scaling,
+        next_actions=algorithm.wants_next_actions,
+        n_step=n_step,
+        discount=discount,
+    )
+    return make(algorithm, dataset.size, transitions, batch_size, key, len(seeds))
 
 
 def _from_memory(
     algorithm: Algorithm[Any],
-    dataset: Dataset,
-    scaling: Scaling,
+    size: int,
+    transitions_of: Callable[..., Batch],
     batch_size: int,
     key: Any,
     runs: int,
 ) -> Feed:
     """All transitions on the device, sampled inside the compiled program."""
-    transitions = dataset.transitions(scaling, next_actions=algorithm.wants_next_actions)
+    transitions = transitions_of()
     if algorithm.spread is not None:
         transitions = algorithm.spread.everywhere(transitions)
     chunk = compile_chunk(algorithm, batch_size, runs)
     return Feed(
-        dataset.size,
+        size,
         advance=lambda carry, start, stop: chunk(carry, transitions, start, stop, key),
         reach=lambda _: sys.maxsize,
         rows=lambda indices: jax.tree.map(lambda column: column[indices], local(transitions)),
@@ -79,24 +89,22 @@ def _from_memory(
 
 def _from_files(
     algorithm: Algorithm[Any],
-    dataset: Dataset,
-    scaling: Scaling,
+    size: int,
+    transitions_of: Callable[..., Batch],
     batch_size: int,
     key: Any,
     runs: int,
 ) -> Feed:
     """Batches drawn by the same keys, read block by block while the device is busy with the last."""
     chunk = compile_fed_chunk(algorithm, batch_size, runs)
-    rows = jax.vmap(lambda key, step: draw(key, step, batch_size, dataset.size)[0], (None, 0))
+    rows = jax.vmap(lambda key, step: draw(key, step, batch_size, size)[0], (None, 0))
     sample = jax.jit(side_by_side(rows, runs, (0, None)))
     reader = ThreadPoolExecutor(1, thread_name_prefix="chary-reader")
     waiting: dict[int, Future[Batch]] = {}
 
     def read(block: int) -> Batch:
         indices = np.asarray(sample(key, np.arange(block * BLOCK, (block + 1) * BLOCK)))
-        batch = dataset.transitions(
-            scaling, indices.ravel(), next_actions=algorithm.wants_next_actions
-        )
+        batch = transitions_of(indices.ravel())
         return jax.tree.map(lambda column: column.reshape(*indices.shape, *column.shape[1:]), batch)
 
     def batches(block: int) -> Batch:
@@ -112,8 +120,8 @@ def _from_files(
         return chunk(carry, batches(block), block * BLOCK, start, stop, key)
 
     return Feed(
-        dataset.size,
+        size,
         advance=advance,
         reach=lambda step: (step // BLOCK + 1) * BLOCK,
-        rows=lambda indices: dataset.transitions(scaling, indices),
+        rows=transitions_of,
     )

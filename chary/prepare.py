@@ -131,6 +131,7 @@ def make_plan(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> loop.P
     # Equal settings are one value, so that what is compiled for one run serves the next.
     made = {c: make(c) for c in dict.fromkeys(spec.config for spec in specs)}
     first = made[config]
+    _check_steps(run.n_step, [spec.config for spec in specs], algorithm)
     if run.validation and first.validate is None:
         raise CharyError(
             f"--validation holds out data to score an algorithm on, but {algorithm} has no such score."
@@ -150,12 +151,30 @@ def make_plan(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> loop.P
         title=title,
         batch_size=config.batch_size,
         feed=make_feed(
-            first, learn_from, scaling, config.batch_size, seeds=[s.run.seed for s in specs]
+            first,
+            learn_from,
+            scaling,
+            config.batch_size,
+            seeds=[s.run.seed for s in specs],
+            n_step=run.n_step,
+            discount=getattr(config, "discount", 1.0),
         ),
         held_out=held_out.transitions(scaling) if held_out else None,
         scaling=scaling,
         task=task_of(dataset),
     )
+
+
+def _check_steps(n_step: int, configs: Sequence[Any], algorithm: str) -> None:
+    """Targets of several steps have the discount in the data, which all runs of a program share."""
+    discounts = {getattr(config, "discount", None) for config in configs}
+    if n_step > 1 and discounts == {None}:
+        raise CharyError(f"--n-step {n_step}: {algorithm} has no TD targets to look ahead with.")
+    if n_step > 1 and len(discounts) > 1:
+        raise CharyError(
+            f"--n-step {n_step}: runs with several discounts cannot be trained together, because the "
+            "rewards of several steps are summed with one. Train them one after another."
+        )
 
 
 def scaling_of(dataset: Dataset, run: RunConfig) -> Scaling:

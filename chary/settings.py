@@ -32,6 +32,9 @@ class RunConfig:
     return_range: float | None = None
     """Scale rewards so that the dataset's best and worst return are this far apart, whatever the scale
     given above."""
+    n_step: int = 1
+    """Steps that a TD target looks ahead: the rewards of so many logged steps, then the value there. Values
+    travel through the data so many times as fast; the actions between are the data's, not the policy's."""
     normalise_observations: bool = False
     """Give every observation dimension zero mean and unit deviation over the dataset."""
     log_every: int = 500
@@ -57,6 +60,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         require(self.steps >= 1, "steps", self.steps, "at least 1")
         require(0 <= self.seed < 2**31, "seed", self.seed, "between 0 and 2147483647")
+        require(self.n_step >= 1, "n-step", self.n_step, "at least 1")
         require(self.log_every >= 1, "log-every", self.log_every, "at least 1")
         require(self.eval_every >= 0, "eval-every", self.eval_every, "at least 0")
         require(self.eval_episodes >= 1, "eval-episodes", self.eval_episodes, "at least 1")

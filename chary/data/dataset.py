@@ -167,14 +167,26 @@ class Dataset:
         kept = {key: text for key, text in self.metadata.items() if key != "fingerprint"}
         return replace(self, **columns, metadata=kept)
 
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        """Row of the last transition of each row's own episode."""
+        return np.repeat(self.episode_ends, self.episode_lengths)
+
     def transitions(
         self,
         scaling: "Scaling",
         indices: np.ndarray | None = None,
         *,
         next_actions: bool = False,
+        n_step: int = 1,
+        discount: float = 1.0,
     ) -> "Batch":
-        """Transitions, all or by their number, as one batch on the device, scaled for learning."""
+        """Transitions, all or by their number, as one batch on the device, scaled for learning.
+
+        With several steps a transition reaches m = min(n, steps to the episode's end) rows on: its
+        reward is sum_k<m discount^k r_k, what follows is the state there, and its discount is
+        discount^(m - 1), because learning multiplies by the discount once more, and 0 at a true end.
+        """
         import jax.numpy as jnp
 
         from chary.types import Batch
@@ -188,18 +200,30 @@ class Dataset:
             rows[order] = array[indices[order]]
             return rows
 
+        first = np.arange(self.size) if indices is None else indices
+        reach = np.minimum(n_step - 1, self._ends[first] - first) if n_step > 1 else 0
+        last = first + reach if n_step > 1 else indices
+
+        def rewards() -> np.ndarray:
+            """Of each row, or summed to where it reaches."""
+            total = scaling.rewards(taken("rewards"))
+            for k in range(1, n_step):
+                later = scaling.rewards(taken("rewards", np.minimum(first + k, self.size - 1)))
+                total = total + np.float32(discount**k) * np.where(reach >= k, later, 0.0)
+            return np.asarray(total, np.float32)
+
         def following() -> np.ndarray:
-            """Each row's next action; where its episode ends, nobody knows what came next."""
-            rows = np.arange(self.size) if indices is None else indices
-            actions = taken("actions", np.minimum(rows + 1, self.size - 1))
-            actions[taken("terminals") | taken("timeouts")] = np.nan
+            """The next action after each; where its episode ends, nobody knows what came next."""
+            actions = taken("actions", np.minimum(first + reach + 1, self.size - 1))
+            actions[taken("terminals", last) | taken("timeouts", last)] = np.nan
             return actions
 
+        discounts = discount**reach * (1.0 - taken("terminals", last))
         return Batch(
             observations=jnp.asarray(scaling.observations(taken("observations"))),
             actions=jnp.asarray(scaling.to_unit(taken("actions"))),
-            rewards=jnp.asarray(scaling.rewards(taken("rewards"))),
-            discounts=jnp.asarray(1.0 - taken("terminals"), jnp.float32),
-            next_observations=jnp.asarray(scaling.observations(taken("next_observations"))),
+            rewards=jnp.asarray(rewards()),
+            discounts=jnp.asarray(discounts, jnp.float32),
+            next_observations=jnp.asarray(scaling.observations(taken("next_observations", last))),
             next_actions=jnp.asarray(scaling.to_unit(following())) if next_actions else None,
         )
