@@ -87,6 +87,7 @@ def start(
             "data: train with --seed, one after the other."
         )
     keep_compiled()
+    prepare.explain(algorithm, preset, dataset, config, varied)
     home = run.run
     run, dataset = prepare.complete(algorithm, run, dataset)
     assert run.run is not None
