@@ -97,7 +97,8 @@ def settings_of(story: RunStory) -> dict[str, Any]:
     """Everything in a run's config that may change what it learns."""
     settings = {**story.part("settings"), **story.part("run")}
     kept = {key: _as_value(value) for key, value in settings.items() if key not in BOOKKEEPING}
-    return {**kept, "fingerprint": story.fingerprint[:12]}
+    # Main numbers by samples are not those of the mode, with or without samples beside them.
+    return {**kept, "act": story.act, "fingerprint": story.fingerprint[:12]}
 
 
 def _as_value(value: Any) -> Any:
