@@ -211,7 +211,7 @@ class MSGConfig:
         )
 
 
-PAPER: dict[str, Any] = {"regulariser_samples": "own", **LONG_RUN}
+PAPER: dict[str, Any] = {"regulariser_samples": "own", "act": "both", **LONG_RUN}
 PRESETS: dict[str, dict[str, Any]] = {
     # Table 1 and Appendix B: alpha and beta are the paper's most frequent best; `paper.py` has all.
     "paper-antmaze": {
