@@ -32,6 +32,6 @@ SAC = {
     "tau": 0.005,
     "temperature": 1.0,
     "temperature_learning_rate": 3e-4,
-    "target_entropy": None,  # minus the number of action dimensions
+    "target_entropy": "auto",  # minus the number of action dimensions
 }
 """SAC's with three layers, as F-BRC, SAC-N and EDAC have it."""

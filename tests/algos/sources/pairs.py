@@ -86,7 +86,7 @@ CQL = {
             "tau": 0.005,
             "temperature": 1.0,
             "temperature_learning_rate": 1e-4,
-            "target_entropy": None,  # minus the number of action dimensions
+            "target_entropy": "auto",  # minus the number of action dimensions
             "alpha": 5.0,
             "lagrange_threshold": None,
             "samples": 10,
