@@ -27,7 +27,7 @@ from compare import Worker
 from chary import prepare, settings, training
 from chary.data.dataset import Dataset
 from chary.errors import CharyError, unknown_name
-from chary.evaluate import evaluate
+from chary.evaluate import Moments, evaluate
 from chary.files import write_whole
 from chary.runs import RunFolder
 from chary.settings import RunConfig
@@ -138,7 +138,7 @@ def train_theirs(case: Case, work: Path, python: str) -> dict[str, Any]:
     with np.load(policy) as file:
         layers = [(file[f"{i}/weight"], file[f"{i}/bias"]) for i in range(len(file.files) // 2)]
 
-    def act(observations: np.ndarray) -> np.ndarray:
+    def act(observations: np.ndarray, _: Moments) -> np.ndarray:
         """Each row by itself, as the evaluator wants it."""
         rows = scaling.observations(np.asarray(observations, np.float32))
         return scaling.from_unit(np.stack([np.tanh(forward(layers, row)) for row in rows]))

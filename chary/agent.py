@@ -1,7 +1,8 @@
 """A trained policy and its critics, in the environment's own units: what users hold in their hands."""
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,10 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chary.acting import MODE, Acting, resolve
 from chary.data.scaling import Scaling
 from chary.envs import Task
 from chary.errors import CharyError
-from chary.evaluate import EvalResult, evaluate
+from chary.evaluate import Act, EvalResult, Moments, evaluate
 from chary.targets import lower_confidence_bound, mean_and_std
 from chary.types import Algorithm
 
@@ -55,26 +57,47 @@ class Agent:
 
     def act(self, observations: np.ndarray, *, key: Any = None) -> np.ndarray:
         """Actions for one observation or a batch: the policy's mode, or a sample with a JAX key."""
-        observations = np.asarray(observations, np.float32)
-        wanted = self.scaling.observation_mean.shape
-        if observations.shape[-1:] != wanted or observations.ndim > 2:
-            raise CharyError(
-                f"observations have shape {observations.shape}; this agent takes {wanted} "
-                f"or (batch, {wanted[0]})."
-            )
-        rows = self.scaling.observations(np.atleast_2d(observations))
+        rows = self._rows(observations)
         if key is None:
-            unit = self._act_by_row(rows)
+            whenever = Moments(*np.zeros((2, len(rows)), np.uint32))
+            unit = self._act_by_row(MODE, rows, whenever, _evaluation_key(0, 0))
         else:
             unit = self.algorithm.act(self.state, jnp.asarray(rows), key=key)
         actions = self.scaling.from_unit(np.asarray(unit))
-        return actions if observations.ndim == 2 else actions[0]
+        return actions if np.ndim(observations) == 2 else actions[0]
 
-    def _act_by_row(self, rows: np.ndarray) -> np.ndarray:
+    def _rows(self, observations: np.ndarray) -> np.ndarray:
+        """A row in the learner's units for each observation; refuses those of another task."""
+        observations = np.asarray(observations, np.float32)
+        shape = self.scaling.observation_mean.shape
+        if observations.shape[-1:] != shape or observations.ndim > 2:
+            raise CharyError(
+                f"observations have shape {observations.shape}; this agent takes {shape} "
+                f"or (batch, {shape[0]})."
+            )
+        return self.scaling.observations(np.atleast_2d(observations))
+
+    def _acting(self, way: Acting, step: int) -> Act:
+        """What an evaluation at a step acts by; each action is decided by its row and moment alone."""
+        key = _evaluation_key(self.seed, step)
+
+        def act(observations: np.ndarray, moments: Moments) -> np.ndarray:
+            unit = self._act_by_row(way, self._rows(observations), moments, key)
+            return self.scaling.from_unit(unit)
+
+        return act
+
+    def _act_by_row(self, way: Acting, rows: np.ndarray, moments: Moments, key: Any) -> np.ndarray:
         """Each row by itself, always in blocks of one size: the same bits in any company."""
-        padded = np.pad(rows, ((0, -len(rows) % BLOCK), (0, 0)))
-        blocks = padded.reshape(-1, BLOCK, rows.shape[1])
-        acted = [_act_in_block(self.algorithm.act, self.state, block) for block in blocks]
+        spare = -len(rows) % BLOCK
+        blocks = np.pad(rows, ((0, spare), (0, 0))).reshape(-1, BLOCK, rows.shape[1])
+        episodes, times = (np.pad(m, (0, spare)).reshape(-1, BLOCK) for m in moments)
+        # The state is whole here, on however many devices it was trained.
+        algorithm = replace(self.algorithm, spread=None)
+        acted = [
+            _act_in_block(way.choose, algorithm, self.state, key, *block)
+            for block in zip(blocks, episodes, times, strict=True)
+        ]
         return np.concatenate(acted)[: len(rows)]
 
     def uncertainty(self, observations: np.ndarray, actions: np.ndarray) -> Uncertainty:
@@ -90,28 +113,55 @@ class Agent:
         self,
         episodes: int = 100,
         *,
+        act: str = "mode",
         step: int = 0,
         paths: int = 0,
         stop_asked: Callable[[], bool] = lambda: False,
     ) -> EvalResult:
-        """Run the policy's mode in the task that belongs to the dataset."""
+        """Run the policy in the task that belongs to the dataset.
+
+        `act` is how: by its `mode`, by a `sample` at every step, or `both`, which runs every start twice
+        and has the samples' results in `EvalResult.sampled`.
+        """
         if self.task is None:
             raise CharyError("this dataset has no simulator to evaluate in.")
-        return evaluate(
-            self.act,
-            self.task,
-            episodes=episodes,
-            seed=self.seed,
-            step=step,
-            paths=paths,
-            stop_asked=stop_asked,
-        )
+        task, ways = self.task, resolve(act)
+
+        def run(way: Acting, paths: int) -> EvalResult:
+            result = evaluate(
+                self._acting(way, step),
+                task,
+                episodes=episodes,
+                seed=self.seed,
+                step=step,
+                paths=paths,
+                stop_asked=stop_asked,
+            )
+            return replace(result, act=way.name)
+
+        result = run(ways.main, paths)
+        return replace(result, sampled=run(ways.sampled, 0)) if ways.sampled else result
 
 
-@partial(jax.jit, static_argnums=0)
-def _act_in_block(act: Any, state: Any, block: Any) -> Any:
+@lru_cache(maxsize=16)
+def _evaluation_key(seed: int, step: int) -> Any:
+    """The key of an evaluation, from integers of any size; training has other keys."""
+    first, second = np.random.SeedSequence([seed, step]).generate_state(2).tolist()
+    return jax.random.fold_in(jax.random.key(first), second)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _act_in_block(
+    choose: Any, algorithm: Any, state: Any, key: Any, block: Any, episodes: Any, times: Any
+) -> Any:
     """Row after row: a matrix product of many rows may round each by what stands beside it."""
-    return jax.lax.map(lambda row: act(state, row[None])[0], block)
+
+    def act(one: tuple[Any, Any, Any]) -> Any:
+        row, episode, time = one
+        own_key = jax.random.fold_in(jax.random.fold_in(key, episode), time)
+        return choose(algorithm, state, row, own_key)
+
+    return jax.lax.map(act, (block, episodes, times))
 
 
 @partial(jax.jit, static_argnums=(0, 1))

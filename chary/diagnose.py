@@ -35,7 +35,7 @@ def diagnose(
             for rewards in result.rewards
         ]
     )
-    arrays["start_values"] = agent.uncertainty(result.starts, agent.act(result.starts)).members
+    arrays["start_values"] = agent.uncertainty(result.starts, result.first_actions).members
     arrays |= _disagreement(agent, feed)
     if agent.task is not None and agent.task.maze is not None:
         arrays |= maze_maps(agent, agent.task.maze)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,19 @@ from chary.envs import Task
 
 SIDE_BY_SIDE = 16
 """Environments stepped together; the results do not depend on it."""
+
+
+class Moments(NamedTuple):
+    """When each row of observations is: what is random in an action depends on nothing else."""
+
+    episodes: np.ndarray
+    """The number of the row's episode."""
+    times: np.ndarray
+    """Actions taken before in that episode."""
+
+
+Act = Callable[[np.ndarray, Moments], np.ndarray]
+"""`act(observations, moments)`: a row of actions for every row, in the environment's units."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +40,14 @@ class EvalResult:
     """Every reward of every episode."""
     starts: np.ndarray
     """(episode, observation): where each episode began."""
+    first_actions: np.ndarray
+    """(episode, action): what was done there."""
     paths: list[np.ndarray]
     """Observations of the first few episodes, start and end included."""
+    act: str = "mode"
+    """How the policy acted: `mode` or `sample`."""
+    sampled: "EvalResult | None" = None
+    """The same starts with sampled actions, where both were asked for."""
 
     @property
     def success(self) -> float | None:
@@ -55,6 +74,10 @@ class EvalResult:
 
     def record(self) -> dict[str, Any]:
         """One line of the evaluation log, with every episode in it."""
+        sampled = {} if self.sampled is None else {"sampled": self.sampled._numbers()}
+        return {**self._numbers(), "act": self.act, **sampled}
+
+    def _numbers(self) -> dict[str, Any]:
         successes = None if self.successes is None else self.successes.tolist()
         return {
             **self.summary(),
@@ -65,7 +88,7 @@ class EvalResult:
 
 
 def evaluate(
-    act: Callable[[np.ndarray], np.ndarray],
+    act: Act,
     task: Task,
     *,
     episodes: int,
@@ -77,18 +100,22 @@ def evaluate(
 ) -> EvalResult:
     """Run whole episodes with the given policy (environment units in and out).
 
-    Episode i is seeded by (seed, step, i) and the policy must act on each row by itself, so results do
-    not depend on how many environments run side by side. `stop_asked` is looked at between steps.
+    Episode i is seeded by (seed, step, i) and the policy must act on each row by itself, by its
+    observation and moment alone, so results do not depend on how many environments run side by side.
+    `stop_asked` is looked at between steps.
     """
     side_by_side = min(side_by_side, episodes)
     environments = [task.make() for _ in range(side_by_side)]
     observations = [[] for _ in range(episodes)]
     rewards: list[list[float]] = [[] for _ in range(episodes)]
+    first_actions = [np.zeros(0)] * episodes
     successes = np.zeros(episodes, bool)
     running: dict[int, int] = {}  # which episode each environment is in
+    episode_in = np.zeros(side_by_side, np.uint32)  # the same, of those that are over too
 
     def begin(slot: int, episode: int) -> np.ndarray:
         running[slot] = episode
+        episode_in[slot] = episode
         sequence = np.random.SeedSequence([seed, step, episode])
         first, _ = environments[slot].reset(seed=int(sequence.generate_state(1)[0]))
         observations[episode].append(first)
@@ -99,10 +126,13 @@ def evaluate(
     while running:
         if stop_asked():
             raise KeyboardInterrupt
-        actions = act(current)
+        times = np.array([len(rewards[episode]) for episode in episode_in], np.uint32)
+        actions = act(current, Moments(episode_in.copy(), times))
         for slot, episode in list(running.items()):
             following, reward, terminated, truncated, info = environments[slot].step(actions[slot])
             current[slot] = following
+            if times[slot] == 0:
+                first_actions[episode] = np.array(actions[slot])
             rewards[episode].append(float(reward))
             if episode < paths:
                 observations[episode].append(following)
@@ -123,5 +153,6 @@ def evaluate(
         score=task.normalise(float(returns.mean())),
         rewards=[np.array(episode) for episode in rewards],
         starts=np.stack([episode[0] for episode in observations]),
+        first_actions=np.stack(first_actions),
         paths=[np.stack(observations[episode]) for episode in range(min(paths, episodes))],
     )

@@ -20,9 +20,21 @@ def means_something(log: str, record: Record) -> bool:
         speed = record.get("steps_per_s")
         return step > 0 and is_number(speed) and speed > 0 and _if_any(record, "time")
     if log == "evals":
-        measured = is_number(record.get("return")) and are_numbers(record.get("returns"))
-        return measured and _if_any(record, "score", "success", "length")
+        sampled = record.get("sampled")
+        sound = sampled is None or (isinstance(sampled, dict) and _is_measured(sampled))
+        return sound and _is_measured(record) and isinstance(record.get("act", ""), str)
     return True
+
+
+def _is_measured(record: Record) -> bool:
+    """Whether these are the numbers of an evaluation."""
+    measured = is_number(record.get("return")) and are_numbers(record.get("returns"))
+    return measured and _if_any(record, "score", "success", "length")
+
+
+def way_of(evaluation: Record) -> str:
+    """How the policy acted for a line's main numbers; older lines do not say, and are by the mode."""
+    return evaluation.get("act", "mode")
 
 
 def _if_any(record: Record, *names: str) -> bool:

@@ -226,7 +226,9 @@ def _evaluate_if_due(
         episodes = plan.run.final_episodes if final else plan.run.eval_episodes
         agent = plan.agent(carry, member.lane)
         try:
-            result: EvalResult = agent.evaluate(episodes, step=step, paths=8, stop_asked=stop_asked)
+            result: EvalResult = agent.evaluate(
+                episodes, act=plan.run.act, step=step, paths=8, stop_asked=stop_asked
+            )
         except KeyboardInterrupt:  # checkpoints of this step are written; resuming evaluates first
             raise KeyboardInterrupt(_how_to_go_on(members)) from None
         discount = plan.lanes[member.lane].discount

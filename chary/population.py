@@ -18,6 +18,7 @@ import jax
 
 from chary import algos, group, prepare, training
 from chary.agent import Agent
+from chary.algos import paper
 from chary.chunk import trace_update
 from chary.compiled import keep_compiled
 from chary.cost import cost_of
@@ -87,6 +88,7 @@ def start(
             "data: train with --seed, one after the other."
         )
     keep_compiled()
+    prepare.explain(algorithm, preset, dataset, config, varied)
     home = run.run
     run, dataset = prepare.complete(algorithm, run, dataset)
     assert run.run is not None
@@ -162,20 +164,32 @@ def vary(
     return specs
 
 
-def parse(words: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """What `--population alpha=0,0.1 beta=-4,-8` asks for."""
+def parse(words: Sequence[str], algorithm: str, config: Any) -> dict[str, tuple[float, ...]]:
+    """What `--population alpha=0,0.1 beta=-4,-8` asks for, or `--population paper-antmaze tau=0.01`."""
     varied: dict[str, tuple[float, ...]] = {}
     for word in words:
-        name, _, values = word.partition("=")
-        try:
-            numbers = tuple(float(value) for value in values.split(","))
-        except ValueError:
-            raise CharyError(
-                f"--population has '{word}', but must be settings with their values, such as "
-                "alpha=0,0.1,0.5."
-            ) from None
-        varied[name.replace("-", "_")] = numbers
+        name, equals, values = word.partition("=")
+        if not equals:
+            asked = paper.grid_values(algorithm, word, getattr(config, "members", None))
+        else:
+            asked = {name.replace("-", "_"): _numbers(word, values)}
+        for setting in asked:
+            if setting in varied:
+                raise CharyError(
+                    f"--population {' '.join(words)}: has values of {setting} twice. Name them once."
+                )
+        varied |= asked
     return varied
+
+
+def _numbers(word: str, values: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(value) for value in values.split(","))
+    except ValueError:
+        raise CharyError(
+            f"--population has '{word}', but must be settings with their values, such as "
+            "alpha=0,0.1,0.5."
+        ) from None
 
 
 def grouped(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> list[list[Spec]]:

@@ -1,15 +1,17 @@
 """From settings and a dataset to all that the loop needs, refused here if it cannot be."""
 
+import difflib
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
 from chary import algos, data, devices, loop, settings
+from chary.algos import paper
 from chary.algos.critics import with_target_entropy
 from chary.data import sources
 from chary.data.dataset import Dataset
@@ -19,6 +21,7 @@ from chary.errors import CharyError, unknown_name
 from chary.feed import make_feed
 from chary.group import Spec
 from chary.products import multiplying_in
+from chary.progress import say
 from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.tensorboard import require_tensorboard
@@ -34,7 +37,7 @@ def resolve(
 ) -> tuple[Any, RunConfig]:
     """An algorithm's settings and the run's: the preset's, with changes."""
     name = dataset.name if isinstance(dataset, Dataset) else str(dataset)
-    config, run_config = configure(algorithm, preset, name)
+    config, run_config = configure(algorithm, preset, name, changes)
     changes = {**changes, "dataset": name}
     if isinstance(dataset, Dataset):
         changes["dataset"] = dataset.origin or name
@@ -44,16 +47,86 @@ def resolve(
     return settings.apply(changes, config, run_config, source="chary.train")
 
 
-def configure(algorithm: str, preset: str, dataset: str) -> tuple[Any, RunConfig]:
-    """An algorithm's settings and the run's, as a preset has them."""
+def configure(
+    algorithm: str, preset: str, dataset: str, given: Mapping[str, Any] | None = None
+) -> tuple[Any, RunConfig]:
+    """An algorithm's settings and the run's, as a preset has them for a dataset.
+
+    `given` is what the user sets; of it the preset `paper` only looks at what decides the number of
+    members. It is applied by the caller, and so wins over the preset.
+    """
+    found = find_preset(algorithm, preset, dataset)
     entry = algos.entry(algorithm)
+    config, run = settings.apply(
+        found.changes, entry.config(), RunConfig(), source=f"preset {found.name}"
+    )
+    if found.row is not None:
+        deciding = {key: value for key, value in (given or {}).items() if key in paper.DECIDING}
+        best = paper.choose(found.row, replace(config, **deciding).members)
+        config = replace(config, beta=best.beta, alpha=best.alpha)
+    return config, run
+
+
+class Preset(NamedTuple):
+    """A preset as a dataset has it."""
+
+    name: str
+    changes: dict[str, Any]
+    row: str | None = None
+    """The row of the paper's Table 1 that goes on top, where the preset asks for one and it is there."""
+
+
+def find_preset(algorithm: str, preset: str, dataset: str) -> Preset:
+    """The preset of that name: `auto` is what suits the dataset, `paper` its domain's `paper-*`."""
+    presets = algos.entry(algorithm).presets
+    named = sources.recognise(dataset) if preset in ("auto", "paper") else None
     if preset == "auto":
-        named = sources.recognise(dataset)
         preset = named.preset if named else "none"
-    if preset != "none" and preset not in entry.presets:
-        raise unknown_name("preset", preset, ["none", *entry.presets], f"(of {algorithm})")
-    changes = entry.presets.get(preset, {})
-    return settings.apply(changes, entry.config(), RunConfig(), source=f"preset {preset}")
+    row = None
+    if preset == "paper":
+        if named is None or named.domain is None:
+            raise _not_in_the_paper(dataset, presets)
+        preset, row = f"paper-{named.domain}", paper.row_of(algorithm, named.name)
+    if preset != "none" and preset not in presets:
+        known = ["auto", "none", "paper", *presets]
+        raise unknown_name("preset", preset, known, f"(of {algorithm})")
+    return Preset(preset, presets.get(preset, {}), row)
+
+
+def _not_in_the_paper(dataset: str, presets: Collection[str]) -> CharyError:
+    known = [entry.name for entry in sources.NAMED.values() if entry.domain]
+    close = difflib.get_close_matches(dataset, known, n=1)
+    problem = f"'{dataset}' is not one of them" if dataset else "--dataset is missing"
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    domains = ", ".join(name for name in presets if name.startswith("paper-"))
+    return CharyError(
+        f"--preset paper is for datasets that the paper uses, by name, but {problem}{hint}. Name one of "
+        "D4RL or RL Unplugged, with --data-file for a file of your own; or choose the preset of a "
+        f"domain: {domains}."
+    )
+
+
+def explain(
+    algorithm: str,
+    preset: str,
+    dataset: str | Path | Dataset,
+    config: Any,
+    varied: Collection[str] = (),
+) -> None:
+    """Say where the numbers of the preset `paper` come from, leaving out what a population varies."""
+    name = dataset.name if isinstance(dataset, Dataset) else str(dataset)
+    found = find_preset(algorithm, preset, name)
+    if found.row is not None:
+        fixed = {key: getattr(config, key) for key in ("beta", "alpha") if key not in varied}
+        text = paper.describe(found.row, config.members, fixed)
+    elif preset == "paper":
+        text = (
+            f"{found.name}; the paper has no table of best settings for {algorithm} on this dataset"
+        )
+    else:
+        text = ""
+    if text:
+        say(f"preset {preset}: {text}")
 
 
 def check(config: Any, run: RunConfig) -> None:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
+from chary.lines import way_of
+
 
 def say(message: str) -> None:
     """A line for the person who waits."""
@@ -203,8 +205,13 @@ def _measured(evaluation: dict[str, Any]) -> tuple[str, float]:
 
 
 def _score(evaluation: dict[str, Any]) -> str:
+    """The number with its name, and how the policy acted where that is not by its mode."""
     name, number = _measured(evaluation)
-    return f"{name} {number:.{_DIGITS[name]}f}"
+    text = f"{name} {number:.{_DIGITS[name]}f}"
+    if (sampled := evaluation.get("sampled")) is not None:
+        return f"{text} (sampled {_measured(sampled)[1]:.{_DIGITS[name]}f})"
+    way = way_of(evaluation)
+    return text if way == "mode" else f"{text} ({way})"
 
 
 def _summary(evaluations: Sequence[dict[str, Any]]) -> str:

@@ -4,7 +4,7 @@
     data.json       the data it learns from, in a few numbers, and what the doctor says of it
     metrics.jsonl   one line a logging boundary; no clock times in it
     timing.jsonl    speed and clock times, the only log that may differ between equal runs
-    evals.jsonl     one line an evaluation, with every episode's return and length
+    evals.jsonl     one line an evaluation, with every episode's return and length, and how it acted
     diagnostics/    <step>.npz, what the critics thought at each evaluation
     checkpoints/    <step>/, the newest few and the best
     diverged.json   only where training ended in numbers without meaning: at which step, and why

@@ -6,6 +6,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from chary import acting
 from chary.errors import CharyError, unknown_name
 
 Matmul: TypeAlias = Literal["float32", "bfloat16"]
@@ -45,6 +46,8 @@ class RunConfig:
     """Episodes of an evaluation on the way."""
     final_episodes: int = 100
     """Episodes of the evaluation at the end; 0 for none at all, here or on the way."""
+    act: str = "mode"
+    """How the policy acts in evaluations: mode, sample, or both (the mode, and samples beside it)."""
     checkpoint_minutes: float = 5.0
     """Time between checkpoints; there is also one at each evaluation and at the end."""
     validation: float = 0.0
@@ -65,6 +68,7 @@ class RunConfig:
         require(self.eval_every >= 0, "eval-every", self.eval_every, "at least 0")
         require(self.eval_episodes >= 1, "eval-episodes", self.eval_episodes, "at least 1")
         require(self.final_episodes >= 0, "final-episodes", self.final_episodes, "at least 0")
+        acting.resolve(self.act)
         require(
             self.checkpoint_minutes >= 0,
             "checkpoint-minutes",

@@ -6,7 +6,7 @@ seeds are drawn again within each task. Draws are always the same ones, so that 
 intervals. With three seeds an interval can say no more than about how far apart they are.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,6 +20,25 @@ TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
 
 Tasks = Sequence[np.ndarray]
 """The scores of a method: for every task one of each seed, of which there need not be as many."""
+
+
+def worst_possible(
+    measure: str, seen: Iterable[float], smallest_return: float | None = None
+) -> float | None:
+    """What a run that diverged counts as: no run that it is compared with does worse.
+
+    A success of 0. A normalised score of 0, which is a random policy's, or the smallest score `seen` in
+    the runs that are compared, where that is lower. The smallest return seen, or of an episode in the
+    data. None where nothing says what is bad, as for the length of episodes.
+    """
+    if measure == "success":
+        return 0.0
+    if measure == "score":
+        return min([0.0, *seen])
+    if measure != "return":
+        return None
+    known = [*seen] if smallest_return is None else [smallest_return, *seen]
+    return min(known, default=None)
 
 
 class Estimate(NamedTuple):

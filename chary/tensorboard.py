@@ -48,7 +48,8 @@ class EventFiles:
     def evaluation(self, record: Mapping[str, Any]) -> None:
         """One point for every number that sums up an evaluation."""
         numbers = {f"eval/{k}": v for k, v in record.items() if k not in ("step", "episodes")}
-        self.metrics(record["step"], numbers)
+        sampled = {f"eval/sampled/{k}": v for k, v in (record.get("sampled") or {}).items()}
+        self.metrics(record["step"], numbers | sampled)
 
     def metrics(self, step: int, record: Mapping[str, Any]) -> None:
         """One point for every number in the record."""

@@ -32,8 +32,9 @@ def train(
 
     `changes` are settings of the algorithm or of the run, by the names that
     `chary train <algorithm> --help` shows (with underscores). The preset "auto" is the one that suits
-    a named dataset. With `resume`, a run of the same settings that is already in the folder is gone on
-    with, or just opened where it is complete.
+    a named dataset; "paper" has the paper's settings for a named dataset and the number of members.
+    With `resume`, a run of the same settings that is already in the folder is gone on with, or just
+    opened where it is complete.
     """
     config, run_config = prepare.resolve(algorithm, dataset, preset, run, changes)
     return start(algorithm, config, run_config, dataset=dataset, preset=preset, go_on=resume)
@@ -54,6 +55,7 @@ def start(
     With `yes`, nobody is asked whether a run of days is meant.
     """
     keep_compiled()
+    prepare.explain(algorithm, preset, dataset, config)
     run, dataset = prepare.complete(algorithm, run, dataset)
     assert run.run is not None
     prepare.check(config, run)

@@ -43,7 +43,8 @@ class Algorithm(Generic[State]):
     update: Callable[[State, Batch, PRNGKeyArray], tuple[State, Metrics]]
     """`update(state, batch, key)`: one step of learning."""
     act: Callable[..., Float[Array, "batch action"]]
-    """`act(state, observations, key=None)`: the policy's mode in [-1, 1], or with a key a sample."""
+    """`act(state, observations, key=None)`: the policy's mode in [-1, 1], or with a key a sample. For a
+    policy of one action a state both are that action."""
     values: Callable[..., Float[Array, "member batch"]] | None = None
     """`values(state, observations, actions)`: what each critic says; None without critics."""
     beta: Callable[[State], Float[Array, ""]] | None = None

@@ -65,7 +65,7 @@ class Counter(gymnasium.Env[np.ndarray, np.ndarray]):
 def count(episodes: int, **changes: Any) -> EvalResult:
     options: dict[str, Any] = {"seed": 0, **changes}
     task = Task("count", Counter, has_success=True)
-    return evaluate(lambda rows: rows.copy(), task, episodes=episodes, **options)
+    return evaluate(lambda rows, _: rows.copy(), task, episodes=episodes, **options)
 
 
 def assert_same(first: EvalResult, second: EvalResult) -> None:
@@ -84,7 +84,15 @@ def assert_same(first: EvalResult, second: EvalResult) -> None:
 def test_results_do_not_depend_on_how_many_run_side_by_side(task: Task) -> None:
     agent = make_agent(task)
     alone, *others = (
-        evaluate(agent.act, task, episodes=7, seed=0, step=3, side_by_side=beside, paths=7)
+        evaluate(
+            lambda rows, _: agent.act(rows),
+            task,
+            episodes=7,
+            seed=0,
+            step=3,
+            side_by_side=beside,
+            paths=7,
+        )
         for beside in (1, 3, 16)
     )
     for other in others:
@@ -142,7 +150,7 @@ def test_a_wish_to_stop_is_heard_between_steps(calls: int) -> None:
 def test_the_score_is_normalised_between_the_references(task: Task) -> None:
     returns = count(20).returns
     scored = evaluate(
-        lambda rows: rows.copy(),
+        lambda rows, _: rows.copy(),
         Task("count", Counter, reference_scores=(10.0, 60.0)),
         episodes=20,
         seed=0,
@@ -172,7 +180,7 @@ def test_the_summary_by_hand() -> None:
 def test_nothing_reached_has_no_steps_to_the_goal() -> None:
     far = find_task("pointmaze-large")
     assert far is not None
-    result = evaluate(lambda rows: np.zeros((len(rows), 2)), far, episodes=1, seed=0)
+    result = evaluate(lambda rows, _: np.zeros((len(rows), 2)), far, episodes=1, seed=0)
     assert (result.success, result.steps_to_goal, result.score) == (0.0, None, 0.0)
     assert result.lengths.tolist() == [800]
 

@@ -229,13 +229,14 @@ def test_what_cannot_be_varied(
 
 
 def test_settings_are_read_as_they_are_typed() -> None:
-    assert population.parse(["alpha=0,0.1", "critic-learning-rate=1e-4"]) == {
+    config, _ = prepare.configure("msg", "none", "tiny")
+    assert population.parse(["alpha=0,0.1", "critic-learning-rate=1e-4"], "msg", config) == {
         "alpha": (0.0, 0.1),
         "critic_learning_rate": (1e-4,),
     }
     for wrong in ("alpha", "alpha=", "alpha=0,x"):
         with pytest.raises(CharyError, match="such as alpha=0"):
-            population.parse([wrong])
+            population.parse([wrong], "msg", config)
 
 
 def test_runs_that_memory_does_not_take_at_once_are_split_evenly(

@@ -100,7 +100,8 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "batch action"]:
-        return state.policy.act(observations, key=key)
+        # The squared error teaches the mode alone: a scale that nobody trained is no policy's noise.
+        return state.policy.act(observations, key=None if config.loss == "squared" else key)
 
     def validate(state: BCState, batch: Batch) -> Float[Array, ""]:
         return goodness(state.policy, batch)[0]

@@ -16,12 +16,14 @@ for a batch (s, a, r, s') and the policy pi:
     targets      Q_target_i moves by tau towards Q_i
 
 All losses see the parameters from before the step. The TD target has no entropy in it, as the authors
-have it by default.
+have it by default. The CQL that MSG is compared with (Ghasemipour et al. 2022) differs in three things,
+each an option: it has no actions of pi(s'), alpha weighs the mean of the critics' gaps, and cloning is
+without the entropy bonus.
 """
 
 from dataclasses import dataclass
 from math import log
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
@@ -42,12 +44,13 @@ from chary.losses import (
     td_targets,
     temperature_loss,
 )
-from chary.optimise import Trained, TrainedWithTarget, as_arrays
+from chary.optimise import Trained, TrainedWithTarget, as_arrays, either
 from chary.policies import Policy
 from chary.settings import require, require_finite
 from chary.targets import smallest
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
+OverCritics: TypeAlias = Literal["sum", "mean"]
 LARGEST_WEIGHT = 1e6
 """Of the Lagrange multiplier, as in the authors' code."""
 
@@ -65,10 +68,18 @@ class CQLConfig(EntropyConfig):
     """With a number, alpha is multiplied by a factor that is tuned until alpha times the gap is this."""
     samples: int = 10
     """Actions drawn for the gap from each of: all actions, the policy here, the policy one step on."""
+    gap_next_actions: bool = True
+    """Draw actions for the gap from the policy one step on too, not only from the other two."""
+    gap_over_critics: OverCritics = "sum"
+    """What alpha weighs against the sum of the critics' squared TD errors: the sum of their gaps, or
+    their mean, which is half of it."""
     max_backup: bool = False
     """Take the best of that many next actions in the TD target, each critic its own best."""
     warmup_steps: int = 40_000
     """First steps, in which the policy is cloned from the data while the critics learn as usual."""
+    warmup_entropy: bool = True
+    """Keep the entropy bonus, and tune its temperature, while the policy is cloned; without it cloning
+    is by likelihood alone, and the temperature stays as it is."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,11 +87,29 @@ class CQLConfig(EntropyConfig):
         if self.lagrange_threshold is not None:
             require_finite("lagrange-threshold", self.lagrange_threshold)
         require(self.samples >= 1, "samples", self.samples, "at least 1")
+        over, kinds = self.gap_over_critics, get_args(OverCritics)
+        require(over in kinds, "gap-over-critics", over, " or ".join(kinds))
         require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
+
+    @property
+    def policy_draws(self) -> int:
+        """Distributions of the policy that the gap's actions are drawn from: pi(s), and pi(s')."""
+        return 2 if self.gap_next_actions else 1
 
 
 ANTMAZE: dict[str, Any] = {"reward_scale": 4.0, "reward_shift": -0.5}
 AUTHORS: dict[str, Any] = {"steps": 3_000_000, **LONG_RUN}
+# jrl/agents/cql of the MSG paper's authors: its config.py and the command in its README. The paper
+# searches alpha over 12 values from 0 to 5; 5 is config.py's.
+MSG_AUTHORS: dict[str, Any] = {
+    "policy_learning_rate": 3e-5,
+    "temperature_learning_rate": 3e-4,
+    "gap_next_actions": False,
+    "gap_over_critics": "mean",
+    "warmup_steps": 50_000,
+    "warmup_entropy": False,
+    **LONG_RUN,
+}
 PRESETS: dict[str, dict[str, Any]] = {
     # The commands in the authors' repository; its scripts run 3,000 epochs of 1,000 steps.
     "paper-antmaze": {"lagrange_threshold": 5.0, **ANTMAZE, **AUTHORS},
@@ -88,9 +117,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The authors' repository has neither of these: Gym's settings.
     "paper-maze2d": AUTHORS,
     "paper-rlu": AUTHORS,
-    # Appendices A.1 and B.1 of Ghasemipour et al. 2022. Alpha was searched over 12 values from 0 to 5.
-    "msg-paper-antmaze": {"warmup_steps": 50_000, **ANTMAZE, "steps": 2_000_000, **LONG_RUN},
-    "msg-paper-gym": {"warmup_steps": 50_000, "steps": 3_000_000, **LONG_RUN},
+    # Appendices B.1 and A.1 of Ghasemipour et al. 2022.
+    "msg-paper-antmaze": {**ANTMAZE, "steps": 2_000_000, **MSG_AUTHORS},
+    "msg-paper-gym": {"steps": 3_000_000, **MSG_AUTHORS},
     "small": {
         "hidden": (64, 64, 64),
         "discount": 0.995,
@@ -135,8 +164,8 @@ class Noise(NamedTuple):
     """Standard normal, for a ~ pi(s) in the policy's objective."""
     next_actions: Float[Array, "next batch action"]
     """Standard normal, for a' ~ pi(s') in the TD target: one, or several to choose from."""
-    proposals: Float[Array, "2 draw batch action"]
-    """Standard normal, for the gap's actions of pi(s) and pi(s')."""
+    proposals: Float[Array, "place draw batch action"]
+    """Standard normal, for the gap's actions of pi(s) and, where they are asked for, of pi(s')."""
     uniform: Float[Array, "draw batch action"]
     """U[-1, 1], the gap's other actions."""
 
@@ -145,8 +174,9 @@ def draw_noise(config: CQLConfig, size: int, action_size: int, *, key: PRNGKeyAr
     """All draws of a step."""
     normal_key, uniform_key = jax.random.split(key)
     draws, nexts = config.samples, config.samples if config.max_backup else 1
-    normal = jax.random.normal(normal_key, (1 + nexts + 2 * draws, size, action_size))
-    proposals = normal[1 + nexts :].reshape(2, draws, size, action_size)
+    places = config.policy_draws
+    normal = jax.random.normal(normal_key, (1 + nexts + places * draws, size, action_size))
+    proposals = normal[1 + nexts :].reshape(places, draws, size, action_size)
     uniform = jax.random.uniform(uniform_key, (draws, size, action_size), minval=-1.0)
     return Noise(normal[0], normal[1 : 1 + nexts], proposals, uniform)
 
@@ -178,11 +208,14 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         policy: Policy, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, "draw batch action"], Float[Array, "draw batch"]]:
         """The gap's actions and the log-densities they were drawn with."""
-        here, log_here = policy(batch.observations).sample_and_log_prob(noise.proposals[0])
-        there, log_there = policy(batch.next_observations).sample_and_log_prob(noise.proposals[1])
-        log_uniform = jnp.full_like(log_here, uniform_log_density)
-        actions = jnp.concatenate([noise.uniform, here, there])
-        return actions, jnp.concatenate([log_uniform, log_here, log_there])
+        places = (batch.observations, batch.next_observations)[: config.policy_draws]
+        drawn = [
+            policy(place).sample_and_log_prob(draws)
+            for place, draws in zip(places, noise.proposals, strict=True)
+        ]
+        log_uniform = jnp.full(noise.uniform.shape[:2], uniform_log_density)
+        actions = jnp.concatenate([noise.uniform, *(actions for actions, _ in drawn)])
+        return actions, jnp.concatenate([log_uniform, *(log_density for _, log_density in drawn)])
 
     def critic_loss(
         critics: PyTree, state: CQLState, batch: Batch, noise: Noise
@@ -202,8 +235,9 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
             "critic/multiplier": multiplier,
             **critic_metrics(td, logged[:, None], wanted),
         }
+        weighed = gap.sum() if config.gap_over_critics == "sum" else gap.mean()
         # Half of each, as in the TD loss: alpha weighs what it weighs for the authors.
-        return (td + 0.5 * multiplier * state.hyper.alpha * gap).sum(), metrics
+        return td.sum() + 0.5 * multiplier * state.hyper.alpha * weighed, metrics
 
     def multiplier_loss(
         log_multiplier: Float[Array, ""], gap: Float[Array, ""], alpha: Float[Array, ""]
@@ -212,7 +246,7 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         assert config.lagrange_threshold is not None
         # The authors' code does not divide the sum over draws by their number; their threshold goes
         # with a gap that is larger by this logarithm.
-        scaled = alpha * (gap + log(3 * config.samples))
+        scaled = alpha * (gap + log((1 + config.policy_draws) * config.samples))
         multiplier = jnp.minimum(jnp.exp(log_multiplier), LARGEST_WEIGHT)
         return -multiplier * (scaled - config.lagrange_threshold)
 
@@ -223,11 +257,13 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         law = policy(batch.observations)
         actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
         q = smallest(ensemble.values(state.critics.online, batch.observations, actions), axis=0)
-        likelihood = law.log_prob(batch.actions)
-        climbed = jnp.where(state.step < config.warmup_steps, likelihood, q)
+        likelihood, warming_up = law.log_prob(batch.actions), state.step < config.warmup_steps
+        climbed = jnp.where(warming_up, likelihood, q)
         loss, metrics = soft_policy_loss(climbed, log_prob, state.log_temperature.params)
+        if not config.warmup_entropy:
+            loss = jnp.where(warming_up, -likelihood.mean(), loss)
         own = {"policy/q": q.mean(), "policy/log_likelihood": likelihood.mean()}
-        return loss, metrics | own
+        return loss, metrics | own | {"policy/loss": loss}
 
     def step(state: CQLState, batch: Batch, noise: Noise) -> tuple[CQLState, Metrics]:
         hyper = state.hyper
@@ -240,6 +276,13 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         temperature_gradient = jax.grad(temperature_loss)(
             state.log_temperature.params, policy_metrics["policy/entropy"], hyper.target_entropy
         )
+        log_temperature = state.log_temperature.step(
+            temperature_gradient, hyper.temperature_learning_rate
+        )
+        if not config.warmup_entropy:
+            # Tuning, its moments included, begins after the warm-up.
+            warming_up = state.step < config.warmup_steps
+            log_temperature = either(warming_up, state.log_temperature, log_temperature)
         log_multiplier = state.log_multiplier
         if config.lagrange_threshold is not None:
             multiplier_gradient = jax.grad(multiplier_loss)(
@@ -250,9 +293,7 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
             step=state.step + 1,
             policy=state.policy.step(policy_gradient, hyper.policy_learning_rate),
             critics=state.critics.step(critic_gradient, hyper.critic_learning_rate, hyper.tau),
-            log_temperature=state.log_temperature.step(
-                temperature_gradient, hyper.temperature_learning_rate
-            ),
+            log_temperature=log_temperature,
             log_multiplier=log_multiplier,
             hyper=hyper,
         ), metrics | policy_metrics

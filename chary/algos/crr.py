@@ -37,7 +37,7 @@ from chary.types import Algorithm, Batch, Metrics, PyTree
 
 @dataclass(frozen=True)
 class CRRConfig(CriticConfig):
-    """Settings of CRR; the defaults are those of its authors' library, Acme, but for the step sizes."""
+    """Settings of CRR; the defaults are those of its authors' library, Acme."""
 
     tau: float = 1.0
     target_period: int = 100

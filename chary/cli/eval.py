@@ -1,17 +1,17 @@
 """`chary eval RUN`: run a trained policy in its task."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from chary import training
+from chary import acting, training
 from chary.cli.output import Flag, show
 from chary.settings import require
 
 COLUMNS = {
-    "run": "run", "episodes": "episodes", "success": "success", "steps_to_goal": "steps to goal",
-    "return": "return", "return_std": "std", "score": "score",
+    "run": "run", "act": "act", "episodes": "episodes", "success": "success",
+    "steps_to_goal": "steps to goal", "return": "return", "return_std": "std", "score": "score",
 }  # fmt: skip
 
 
@@ -21,29 +21,38 @@ def main(arguments: list[str]) -> int:
         /,
         episodes: int = 100,
         which: Literal["last", "best"] = "last",
+        act: str = "mode",
         seed: int = 0,
         json: Flag = False,
     ) -> None:
-        """Evaluate a run's policy, acting without randomness.
+        """Evaluate a run's policy.
 
         Args:
             run: The run folder.
             episodes: How many episodes to run.
             which: The last state of the run, or the one that scored best while training.
-            seed: Seed of the episodes' starts.
+            act: How the policy acts: mode, sample, or both, which runs every start twice.
+            seed: Seed of the episodes' starts and of sampled actions.
             json: Print the result, every episode included, as one JSON object.
         """
         require(episodes >= 1, "episodes", episodes, "at least 1")
         require(seed >= 0, "seed", seed, "at least 0")
+        acting.resolve(act)
         agent = training.open_run(run, which=which)
         agent.seed = seed
         row = {
             "run": str(run),
             "which": which,
             "episodes": episodes,
-            **agent.evaluate(episodes).record(),
+            **agent.evaluate(episodes, act=act).record(),
         }
-        show([row], COLUMNS, as_json=json)
+        lines = [row] if json or "sampled" not in row else [row, _sampled(row)]
+        show(lines, COLUMNS, as_json=json)
 
     tyro.cli(evaluate, args=arguments, prog="chary eval")
     return 0
+
+
+def _sampled(row: dict[str, Any]) -> dict[str, Any]:
+    """The line of a table for what an evaluation has beside its main numbers."""
+    return {**row, **row["sampled"], "act": "sampled"}

@@ -8,13 +8,15 @@ from typing import Annotated, Any, NamedTuple
 import tyro
 
 from chary import algos, settings
+from chary.algos import paper
 from chary.cli.output import Flag
 from chary.errors import CharyError
 from chary.prepare import configure
 from chary.settings import RunConfig
 
 PRESET_HELP = (
-    "Settings to start from: auto (what suits the dataset), none (the paper's defaults), or one of "
+    "Settings to start from: auto (what suits the dataset), none (the paper's defaults), paper (the "
+    "paper's for this dataset and number of members), or one of "
 )
 
 Option = tuple[str, Any, "Field[Any]"]
@@ -52,8 +54,10 @@ def parse(
     scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     scan.add_argument("--preset", default="auto")
     scan.add_argument("--dataset", default="")
+    for name in paper.DECIDING:
+        scan.add_argument(f"--{name}")
     early, _ = scan.parse_known_args(arguments)
-    config, run = configure(algorithm, early.preset, early.dataset)
+    config, run = configure(algorithm, early.preset, early.dataset, _deciding(early))
     config, run = settings.apply(defaults or {}, config, run, source=prog)
     run_options, algorithm_options = _hide(RunConfig, hidden), _hide(entry.config, hidden)
     presets = PRESET_HELP + ", ".join(entry.presets) + "."
@@ -83,6 +87,16 @@ def parse(
         parsed.json,
         parsed,
     )
+
+
+def _deciding(early: argparse.Namespace) -> dict[str, Any]:
+    """The settings on the command line that a preset depends on; what is no number is refused later."""
+    given = {name: getattr(early, name) for name in paper.DECIDING}
+    try:
+        given["members"] = int(given["members"])
+    except (TypeError, ValueError):
+        given["members"] = None
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _hide(kind: Any, hidden: frozenset[str]) -> Any:

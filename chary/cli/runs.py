@@ -9,12 +9,16 @@ import tyro
 
 from chary.cli.output import Flag, show
 from chary.errors import CharyError
+from chary.lines import way_of
 from chary.runs import RunFolder, find_runs, headline
 
 COLUMNS = {
     "run": "run", "algorithm": "algo", "dataset": "dataset", "seed": "seed", "step": "step",
-    "last": "last", "best": "best", "steps_per_s": "steps/s",
+    "act": "act", "last": "last", "last_sampled": "sampled", "best": "best", "steps_per_s": "steps/s",
+    "diverged": "diverged",
 }  # fmt: skip
+USUAL = {"act": (None, "mode"), "last_sampled": (None,), "diverged": (False,)}
+"""Columns that are shown only where a run has something else in them."""
 SCORES = "last and best: normalised score, or return where a task has no references"
 
 
@@ -36,7 +40,7 @@ def main(arguments: list[str]) -> int:
                 rows.append(describe(RunFolder.open(path)))
             except CharyError as error:  # other programs have files of that name too
                 warnings.warn(f"{error} Passed over.", stacklevel=1)
-        show(rows, COLUMNS, as_json=json, title=SCORES)
+        _show(rows, as_json=json)
 
     tyro.cli(runs, args=arguments, prog="chary runs")
     return 0
@@ -45,7 +49,16 @@ def main(arguments: list[str]) -> int:
 def show_runs(folders: Sequence[Path], *, as_json: bool) -> None:
     """A row for each run."""
     rows = [describe(RunFolder.open(folder)) for folder in folders]
-    show(rows, COLUMNS, as_json=as_json, title=SCORES)
+    _show(rows, as_json=as_json)
+
+
+def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    columns = {
+        key: heading
+        for key, heading in COLUMNS.items()
+        if key not in USUAL or any(row[key] not in USUAL[key] for row in rows)
+    }
+    show(rows, columns, as_json=as_json, title=SCORES)
 
 
 def describe(folder: RunFolder) -> dict[str, Any]:
@@ -59,6 +72,7 @@ def describe(folder: RunFolder) -> dict[str, Any]:
         ) from error
     steps, timing = folder.checkpoint_steps(), folder.read("timing")
     last, best = folder.last(), folder.best()
+    sampled = last.get("sampled") if last else None
     return {
         "run": str(folder.path),
         "algorithm": config["algorithm"],
@@ -68,6 +82,8 @@ def describe(folder: RunFolder) -> dict[str, Any]:
         "steps": goal,
         "last": headline(last) if last else None,
         "last_success": last.get("success") if last else None,
+        "last_sampled": headline(sampled) if sampled else None,
+        "act": way_of(last) if last else None,
         "best": headline(best) if last and best else None,
         "best_step": best["step"] if best else None,
         "validation": best.get("validation") if best else None,

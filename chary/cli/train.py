@@ -52,7 +52,8 @@ def main(arguments: list[str]) -> int:
                 "population",
                 tuple[str, ...],
                 (),
-                "Train a run of every combination, side by side: alpha=0,0.1,0.5 beta=-4,-8.",
+                "Train a run of every combination, side by side: alpha=0,0.1,0.5 beta=-4,-8. A name "
+                "stands for a grid of the paper, such as paper-antmaze.",
             ),
             *PROCESS_OPTIONS,
             option("yes", Flag, False, "Do not ask before training for days."),
@@ -67,7 +68,7 @@ def main(arguments: list[str]) -> int:
         if own.seeds or own.population:
             from chary import population
 
-            varied = population.parse(own.population)
+            varied = population.parse(own.population, algorithm, config)
             folders = [
                 *population.start(algorithm, config, run, seeds=own.seeds, varied=varied, **common)
             ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chary.lines import Record, is_number
 from chary.report.story import RunStory
 from chary.runs import headline
 from chary.statistics import (
@@ -16,6 +17,7 @@ from chary.statistics import (
     interquartile_mean,
     performance_profile,
     probability_of_improvement,
+    worst_possible,
 )
 
 BOOKKEEPING = {
@@ -37,6 +39,10 @@ class Group:
     """What tells this group from others of the algorithm."""
     dataset: str
     runs: list[RunStory]
+    worst: dict[str, float]
+    """What a run that diverged counts as, by measure, as far as it is known."""
+    measure: str | None
+    """What ranks runs on this dataset: score or return; None where none was evaluated."""
 
     @property
     def method(self) -> str:
@@ -44,15 +50,34 @@ class Group:
         words = [f"{key} {shown(value)}" for key, value in self.changes.items()]
         return f"{self.algorithm} ({', '.join(words)})" if words else self.algorithm
 
-    @property
-    def scored(self) -> list[RunStory]:
-        return [run for run in self.runs if run.last]
+    def finals(self) -> list[float]:
+        """Each run's last score; the worst for runs that diverged, none for those without one yet."""
+        return self._scores([None if run.diverged else run.last for run in self.runs])
 
     def last(self) -> Estimate:
-        return bootstrap([headline(run.last) for run in self.scored if run.last])
+        return bootstrap(self.finals())
 
     def best(self) -> Estimate:
-        return bootstrap([headline(run.best) for run in self.scored if run.best])
+        """At each run's best evaluation, which those that diverged have from before."""
+        return bootstrap(self._scores([run.best for run in self.runs]))
+
+    def sampled(self) -> Estimate | None:
+        """As `last`, by sampled actions; None where no run has them beside the mode."""
+        sampled = [run.last and run.last.get("sampled") for run in self.runs]
+        if not any(sampled):
+            return None
+        ended = zip(self.runs, sampled, strict=True)
+        return bootstrap(self._scores([None if run.diverged else each for run, each in ended]))
+
+    def _scores(self, evaluations: Sequence[Record | None]) -> list[float]:
+        """What ranks each run's evaluation; for a run that diverged and has none, the worst."""
+        found: list[float] = []
+        for run, evaluation in zip(self.runs, evaluations, strict=True):
+            if evaluation is not None:
+                found.append(headline(evaluation))
+            elif run.diverged and self.measure in self.worst:
+                found.append(self.worst[self.measure])
+        return found
 
     def speed(self) -> float | None:
         speeds = [run.speed for run in self.runs if run.speed is not None]
@@ -66,14 +91,33 @@ class Group:
 def group_runs(stories: Sequence[RunStory]) -> list[Group]:
     """Runs with the same settings together, in the order in which they were found."""
     varied = varied_settings(stories)
+    worst = {dataset: _worst(stories, dataset) for dataset in {s.dataset for s in stories}}
+    measures = {story.dataset: story.measure for story in stories if story.measure}
     groups: dict[tuple[str, ...], Group] = {}
     for story in stories:
         settings = settings_of(story)
         changes = {key: settings.get(key) for key in varied[story.algorithm]}
         key = (story.algorithm, repr(changes), story.dataset)
-        group = Group(story.algorithm, changes, story.dataset, [])
+        dataset = story.dataset
+        measure = measures.get(dataset)
+        group = Group(story.algorithm, changes, dataset, [], worst[dataset], measure)
         groups.setdefault(key, group).runs.append(story)
     return list(groups.values())
+
+
+def _worst(stories: Sequence[RunStory], dataset: str) -> dict[str, float]:
+    """What runs on a dataset that diverged count as, by measure."""
+    mine = [story for story in stories if story.dataset == dataset]
+    lines = [line for story in mine for line in story.evaluations]
+    lines += [line["sampled"] for line in lines if line.get("sampled")]
+    returns = [story.smallest_return for story in mine if story.smallest_return is not None]
+    found: dict[str, float] = {}
+    for measure in ("score", "success", "return"):
+        seen = [float(line[measure]) for line in lines if is_number(line.get(measure))]
+        worst = worst_possible(measure, seen, min(returns, default=None))
+        if worst is not None:
+            found[measure] = worst
+    return found
 
 
 def varied_settings(stories: Sequence[RunStory]) -> dict[str, list[str]]:
@@ -97,7 +141,8 @@ def settings_of(story: RunStory) -> dict[str, Any]:
     """Everything in a run's config that may change what it learns."""
     settings = {**story.part("settings"), **story.part("run")}
     kept = {key: _as_value(value) for key, value in settings.items() if key not in BOOKKEEPING}
-    return {**kept, "fingerprint": story.fingerprint[:12]}
+    # Main numbers by samples are not those of the mode, with or without samples beside them.
+    return {**kept, "act": story.act, "fingerprint": story.fingerprint[:12]}
 
 
 def _as_value(value: Any) -> Any:
@@ -126,10 +171,9 @@ def across_tasks(groups: Sequence[Group]) -> dict[str, Any] | None:
     """
     scores: dict[str, dict[str, np.ndarray]] = defaultdict(dict)
     for group in groups:
-        if group.scored:
-            last = [headline(run.last) for run in group.scored if run.last]
-            scores[group.method][group.dataset] = np.array(last, np.float64)
-    measures = {run.measure for group in groups for run in group.scored}
+        if finals := group.finals():
+            scores[group.method][group.dataset] = np.array(finals, np.float64)
+    measures = {group.measure for group in groups if group.finals()}
     tasks = sorted(set.intersection(*(set(found) for found in scores.values()))) if scores else []
     several = any(len(task) > 1 for found in scores.values() for task in found.values())
     if not tasks or not (several or len(tasks) > 1):

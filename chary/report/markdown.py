@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 COLUMNS = {
     "algorithm": "algorithm", "setting": "setting", "dataset": "dataset", "seeds": "seeds",
-    "last": "last", "best": "best", "steps": "steps", "speed": "updates/s", "time": "time a run",
-    "verdict": "critics",
+    "last": "last", "sampled": "sampled", "best": "best", "steps": "steps", "speed": "updates/s",
+    "time": "time a run", "verdict": "critics",
 }  # fmt: skip
 
 
@@ -43,11 +43,21 @@ def write_markdown(data: Record, destination: Path) -> None:
         f"intervals ({', '.join(_measures(data)) or 'nothing was evaluated'}). The last column is the "
         "gravest verdict on the critics of these runs."
     ]
+    columns = dict(COLUMNS)
+    if any(group["sampled"] for group in data["groups"]):
+        notes.append("Policies act by their mode; `sampled` is the last evaluation by samples.")
+    else:
+        del columns["sampled"]
+    if any(group["diverged"] for group in data["groups"]):
+        notes.append(
+            "A run that diverged counts as the worst score there can be in `last`, in curves and in "
+            "statistics (docs/report.md)."
+        )
     write_page(
         destination,
         "Report",
         [_row(group) for group in data["groups"]],
-        COLUMNS,
+        columns,
         notes=notes,
         after="\n\n".join(part for part in after if part),
     )
@@ -57,7 +67,9 @@ def _row(group: Record) -> Record:
     return {
         **group,
         "setting": ", ".join(f"{key} {value}" for key, value in group["changes"].items()) or None,
-        "seeds": " ".join(map(str, group["seeds"])),
+        "seeds": " ".join(map(str, group["seeds"]))
+        + (f" ({group['diverged']} diverged)" if group["diverged"] else ""),
+        "sampled": group["sampled"] and _estimate(group["sampled"]),
         "last": _estimate(group["last"]),
         "best": _estimate(group["best"]),
         "steps": group["step"],
@@ -121,7 +133,7 @@ def _curves(data: Record) -> Any:
     """A panel for each dataset: means over seeds with their intervals."""
     panels: dict[str, list[int]] = {}
     for index, group in enumerate(data["groups"]):
-        if group["measure"]:
+        if group["measure"] in data["learning"][index]:  # not where all diverged before
             panels.setdefault(group["dataset"], []).append(index)
     if not panels:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.lines import Record
+from chary.lines import Record, way_of
 from chary.report import compare, health, maps, verdicts
 from chary.report.compare import Group
 from chary.report.health import ACTIONS, Health
@@ -86,8 +86,8 @@ def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
         "seconds": story.seconds,
         "diverged": story.diverged,
         "measure": story.measure,
-        "last": last and {key: last.get(key) for key in ("step", *MEASURES)},
-        "best": best and {key: best.get(key) for key in ("step", *MEASURES)},
+        "last": _evaluation(last),
+        "best": _evaluation(best),
         "returns": last["returns"] if last else [],
         "metrics": {name: column[kept] for name, column in story.metrics.items()},
         "verdicts": [v._asdict() for v in verdicts.judge(story, examined)],
@@ -102,6 +102,18 @@ def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
     }
     # A clock time needs more digits than six.
     return _plain(data) | {"updated": story.timing[-1].get("time") if story.timing else None}
+
+
+def _evaluation(line: Record | None) -> Record | None:
+    """An evaluation in the few numbers that tables show."""
+    if line is None:
+        return None
+    sampled = line.get("sampled")
+    return {
+        **{key: line.get(key) for key in ("step", *MEASURES)},
+        "act": way_of(line),
+        "sampled": sampled and {key: sampled.get(key) for key in MEASURES},
+    }
 
 
 def _health(found: Health) -> Record:
@@ -133,6 +145,7 @@ def _group(group: Group, runs: Sequence[Record]) -> Record:
     names = {run.name for run in group.runs}
     mine = [run for run in runs if run["name"] in names]
     judged = [run["verdicts"][0] for run in mine]
+    sampled = group.sampled()
     gravest = min(judged, key=lambda v: verdicts.GRAVEST_FIRST.index(v["level"]))
     return {
         "method": group.method,
@@ -141,20 +154,25 @@ def _group(group: Group, runs: Sequence[Record]) -> Record:
         "dataset": group.dataset,
         "seeds": [run.seed for run in group.runs],
         "names": [run.name for run in group.runs],
-        "measure": next((run.measure for run in group.scored), None),
+        "measure": group.measure if group.finals() else None,
         "last": group.last()._asdict(),
+        "sampled": sampled and sampled._asdict(),
         "best": group.best()._asdict(),
         "step": min(run.step for run in group.runs),
         "goal": max(run.goal for run in group.runs),
         "speed": group.speed(),
         "seconds": group.seconds(),
         "diverged": sum(run.diverged is not None for run in group.runs),
+        "worst": group.worst.get(group.measure or ""),
         "verdict": gravest,
     }
 
 
 def _learning(group: Group) -> Record:
-    """Mean and interval over seeds at every evaluation, by each measure."""
+    """Mean and interval over seeds at every evaluation, by each measure.
+
+    A run that diverged has the worst score from then on: the mean of those left would rise.
+    """
     curves: Record = {}
     for measure in MEASURES:
         values: dict[int, list[float]] = {}
@@ -163,6 +181,12 @@ def _learning(group: Group) -> Record:
                 if isinstance(evaluation.get(measure), int | float):
                     values.setdefault(evaluation["step"], []).append(evaluation[measure])
         steps = sorted(values)
+        for run in group.runs:
+            if run.diverged and measure in group.worst:
+                last = run.last["step"] if run.last else 0
+                for step in steps:
+                    if step > last:
+                        values[step].append(group.worst[measure])
         if steps:
             estimates = bootstrap_each([values[step] for step in steps])
             columns = {key: [getattr(e, key) for e in estimates] for key in ("mean", "low", "high")}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from chary.acting import WAYS
 from chary.errors import CharyError
 from chary.lines import Record, is_number
 from chary.report.sound import require_shapes, require_summary
@@ -100,6 +101,18 @@ class RunStory:
         if self.last is None:
             return None
         return "return" if self.last.get("score") is None else "score"
+
+    @property
+    def act(self) -> str:
+        """How the policy acts for the numbers that rank it; older runs do not say, and take the mode."""
+        ways = WAYS.get(str(self.part("run").get("act", "mode")))
+        return ways.main.name if ways else "unknown"
+
+    @property
+    def smallest_return(self) -> float | None:
+        """Of an episode in the data, as far as it is known."""
+        found = self.data.get("returns", {}).get("min")
+        return float(found) if is_number(found) else None
 
     def part(self, *names: str) -> Record:
         """A section of config.json, or one within it; empty where it is missing or something else."""

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chary.acting import resolve
 from chary.files import jsonable, write_whole
 from chary.machine import command_line, layout, versions
 from chary.progress import duration
@@ -12,7 +13,7 @@ from chary.report.study_figure import draw_study
 from chary.report.tables import write_page
 from chary.settings import to_json
 from chary.statistics import LEVEL
-from chary.study.results import gather, training_seconds
+from chary.study.results import gather, training_seconds, worst_of
 
 if TYPE_CHECKING:
     from chary.study.plan import Plan
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
     """Write study-<name>.md, .json and .png into a folder; returns what the JSON holds."""
-    rows = gather(plan)
+    worst = worst_of(plan)
+    rows = gather(plan, worst)
     run = plan.jobs[0].run
     study = {
         "study": plan.name,
@@ -30,8 +32,11 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
         "steps": run.steps,
         "eval_episodes": run.eval_episodes,
         "final_episodes": run.final_episodes,
+        "act": run.act,
         "seeds": list(plan.seeds),
         "measure": plan.measure,
+        # What a run that diverged counts as.
+        "worst": worst,
         # What all cells have in common; of several algorithms, each row has all of its own.
         "settings": {
             key: value
@@ -57,6 +62,11 @@ def columns(study: dict[str, Any]) -> dict[str, str]:
     """Keys and headings of the table."""
     seeds = " ".join(map(str, study["seeds"]))
     diverged = any(row["diverged"] for row in study["rows"])
+    sampled = {
+        "sampled_seeds": "sampled",
+        "sampled_mean": "mean",
+        "sampled_interval": f"{LEVEL:.0%} interval",
+    }
     return {
         "cell": "algorithm" if study["study"] == "baselines" else study["study"],
         "members": "members",
@@ -64,6 +74,7 @@ def columns(study: dict[str, Any]) -> dict[str, str]:
         "seeds": f"{study['measure']}, seeds {seeds}",
         "mean": "mean",
         "interval": f"{LEVEL:.0%} interval",
+        **(sampled if any(row["sampled_mean"] is not None for row in study["rows"]) else {}),
         "last_third_seeds": "last third",
         "last_third_mean": "mean",
         "last_third_interval": f"{LEVEL:.0%} interval",
@@ -94,6 +105,9 @@ def table_rows(study: dict[str, Any]) -> list[dict[str, Any]]:
             "seeds": seeds(row, "final"),
             "mean": number(row["mean"]),
             "interval": interval(row, ""),
+            "sampled_seeds": seeds(row, "sampled"),
+            "sampled_mean": number(row["sampled_mean"]),
+            "sampled_interval": interval(row, "sampled_"),
             "last_third_seeds": seeds(row, "last_third"),
             "last_third_mean": number(row["last_third_mean"]),
             "last_third_interval": interval(row, "last_third_"),
@@ -118,9 +132,15 @@ def _notes(study: dict[str, Any]) -> list[str]:
         f"First stands each seed's {measure} at the last step, over {study['final_episodes']} episodes. "
         "Single evaluations swing, so beside it stands the mean over the last third of a run's "
         f"evaluations (of {study['eval_episodes']} episodes each on the way). Intervals are percentile "
-        "bootstraps over seeds; means and intervals leave out runs that diverged. `std on data` is the "
-        "members' standard deviation on logged actions, at the last step.",
+        "bootstraps over seeds. `std on data` is the members' standard deviation on logged actions, at "
+        "the last step, of runs that did not diverge.",
+        _acted(study["act"]),
     ]
+    if any(row["diverged"] for row in study["rows"]):
+        notes.append(
+            f"A run that diverged counts as {study['worst']:.4g} in means and intervals, which is the "
+            f"worst that a {measure} can be here (docs/studies.md); its place says diverged."
+        )
     if study["study"] == "baselines":
         notes.append(
             "The budget is equal in gradient steps, warm-ups included; each algorithm has its own "
@@ -128,3 +148,13 @@ def _notes(study: dict[str, Any]) -> list[str]:
             "the last column is the mean time of a run, evaluations included."
         )
     return notes
+
+
+def _acted(act: str) -> str:
+    """How the policies of the runs acted."""
+    ways = resolve(act)
+    beside = (
+        "; under `sampled` stand the same runs at the last step, from the same starts, with sampled "
+        "actions"
+    )
+    return f"Policies act by {ways.main.words}{beside if ways.sampled else ''}."

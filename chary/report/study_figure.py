@@ -11,6 +11,9 @@ from chary.statistics import LEVEL, bootstrap_each
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+DIVERGED = "x"
+"""How a run that diverged is marked, at the worst score."""
+
 
 def draw_study(study: dict[str, Any], destination: Path) -> None:
     """Cells side by side with their learning curves, or scores against the size of the ensemble."""
@@ -46,18 +49,19 @@ def draw_study(study: dict[str, Any], destination: Path) -> None:
 
 
 def _side_by_side(axis: "Axes", study: dict[str, Any]) -> None:
-    """A line for each cell: a point a seed, and the mean with its interval."""
+    """A line for each cell: a point a seed, a cross if it diverged, and the mean with its interval."""
     rows = study["rows"]
     for place, (row, colour) in enumerate(zip(rows, palette(len(rows)), strict=True)):
         for key, shift, fill in (("final", -0.14, colour), ("last_third", 0.18, "white")):
             prefix = "" if key == "final" else "last_third_"
-            scores = [run[key] for run in row["runs"] if run[key] is not None]
-            heights = place + shift + np.linspace(-0.05, 0.05, len(scores))
-            axis.scatter(
-                scores, heights, s=22, facecolors=fill, edgecolors=colour, alpha=0.75, zorder=3
-            )
-            if row[f"{prefix}mean"] is None:
-                continue
+            heights = place + shift + np.linspace(-0.05, 0.05, len(row["runs"]))
+            for run, height in zip(row["runs"], heights, strict=True):
+                if run["diverged"]:
+                    axis.scatter(run[key], height, s=22, marker=DIVERGED, color=colour, zorder=3)
+                    continue
+                axis.scatter(
+                    run[key], height, s=22, facecolors=fill, edgecolors=colour, alpha=0.75, zorder=3
+                )
             axis.plot(
                 row[f"{prefix}mean"], place + shift, "|", color="black", markersize=13, zorder=4
             )
@@ -78,10 +82,7 @@ def _curves(axis: "Axes", study: dict[str, Any]) -> None:
     """Mean over seeds at each evaluation, with intervals where there are few cells."""
     rows = study["rows"]
     for row, colour in zip(rows, palette(len(rows)), strict=True):
-        scores: dict[int, list[float]] = {}
-        for run in row["runs"]:
-            for evaluation in run["evaluations"]:
-                scores.setdefault(evaluation["step"], []).append(evaluation[study["measure"]])
+        scores = curve(study, row)
         steps = sorted(scores)
         estimates = bootstrap_each([scores[step] for step in steps])
         # Where there is no interval, NaN draws nothing.
@@ -93,6 +94,23 @@ def _curves(axis: "Axes", study: dict[str, Any]) -> None:
     axis.grid(linewidth=0.4, alpha=0.6)
     if study["measure"] == "success":
         axis.set_ylim(-0.03, 1.03)
+
+
+def curve(study: dict[str, Any], row: dict[str, Any]) -> dict[int, list[float]]:
+    """The scores of a cell's runs at every step at which the study evaluated any of it.
+
+    A run that diverged has the worst score from then on: the mean of those left would rise.
+    """
+    steps = {e["step"] for row in study["rows"] for run in row["runs"] for e in run["evaluations"]}
+    scores: dict[int, list[float]] = {}
+    for run in row["runs"]:
+        found = {each["step"]: each[study["measure"]] for each in run["evaluations"]}
+        if run["diverged"]:
+            last = max(found, default=0)
+            found |= dict.fromkeys((step for step in steps if step > last), study["worst"])
+        for step, score in found.items():
+            scores.setdefault(step, []).append(score)
+    return scores
 
 
 def _against_size(axis: "Axes", study: dict[str, Any], key: str, prefix: str) -> None:
@@ -115,15 +133,17 @@ def _against_size(axis: "Axes", study: dict[str, Any], key: str, prefix: str) ->
         # Beside each other, so that intervals do not hide one another.
         shift = 1.0 + 0.05 * (index - (len(pairs) - 1) / 2)
         colour, style = colours[alpha], styles.get(beta, "-")
-        sound = [row for row in mine if row[mean] is not None]
-        places = [row["members"] * shift for row in sound]
-        axis.plot(places, [row[mean] for row in sound], style, color=colour, marker="o", markersize=4,
+        places = [row["members"] * shift for row in mine]
+        axis.plot(places, [row[mean] for row in mine], style, color=colour, marker="o", markersize=4,
             label=f"beta {beta:g}, alpha {alpha:g}")  # fmt: skip
-        for row, place in zip(sound, places, strict=True):
+        for row, place in zip(mine, places, strict=True):
             if row[low] is not None:
                 axis.plot([place] * 2, [row[low], row[high]], color=colour, linewidth=1.0)
-            scores = [run[key] for run in row["runs"] if run[key] is not None]
-            axis.scatter([place] * len(scores), scores, s=9, color=colour, alpha=0.45, zorder=1)
+            for run in row["runs"]:
+                marker = DIVERGED if run["diverged"] else "o"
+                axis.scatter(
+                    place, run[key], s=9, marker=marker, color=colour, alpha=0.45, zorder=1
+                )
     axis.set_xscale("log", base=2)
     axis.set_xticks(sizes, [str(size) for size in sizes])
     axis.minorticks_off()

@@ -61,6 +61,8 @@ class Plan:
     """What runs are scored by: success, score or return."""
     dataset: dict[str, Any]
     """Its name, fingerprint and number of transitions."""
+    smallest_return: float
+    """Of an episode in the data."""
     critics: dict[str, CriticSize]
     """How large the Q-functions are, by the cell's name."""
 
@@ -131,5 +133,6 @@ def make_plan(
             "fingerprint": dataset.fingerprint,
             "transitions": dataset.size,
         },
+        smallest_return=float(dataset.episode_returns.min()),
         critics=critics,
     )

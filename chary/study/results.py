@@ -6,30 +6,32 @@ from typing import Any
 
 import numpy as np
 
+from chary.acting import resolve
 from chary.report.health import ACTIONS, spread
 from chary.runs import RunFolder, seconds_in
-from chary.statistics import bootstrap
+from chary.statistics import bootstrap, worst_possible
 from chary.study.plan import Job, Plan
 
 
-def gather(plan: Plan) -> list[dict[str, Any]]:
-    """A row for every cell, with everything known of its runs; the same runs give the same rows."""
+def gather(plan: Plan, worst: float) -> list[dict[str, Any]]:
+    """A row for every cell, with everything known of its runs; the same runs give the same rows.
+
+    Runs that diverged count as the worst.
+    """
     rows: list[dict[str, Any]] = []
     for cell in plan.cells:
         jobs = [job for job in plan.jobs if job.cell is cell]
-        runs = [read_run(plan, job) for job in jobs]
-        sound = [run for run in runs if not run["diverged"]]
-        final = bootstrap([run["final"] for run in sound])
-        late = bootstrap([run["last_third"] for run in sound])
+        runs = [read_run(plan, job, worst) for job in jobs]
         rows.append(
             {
                 "cell": cell.name,
                 "changes": cell.changes,
                 **plan.critics[cell.name]._asdict(),
-                **final._asdict(),
-                **{f"last_third_{name}": value for name, value in late._asdict().items()},
-                **{f"spread_{kind}": _mean([r["spread"][kind] for r in sound]) for kind in ACTIONS},
-                "diverged": len(runs) - len(sound),
+                **_estimate([run["final"] for run in runs], ""),
+                **_estimate([run["last_third"] for run in runs], "last_third_"),
+                **_estimate([r["sampled"] for r in runs if r["sampled"] is not None], "sampled_"),
+                **{f"spread_{kind}": _mean([r["spread"][kind] for r in runs]) for kind in ACTIONS},
+                "diverged": sum(run["diverged"] for run in runs),
                 "seconds": fmean(_seconds(job) for job in jobs),
                 "runs": runs,
             }
@@ -37,30 +39,61 @@ def gather(plan: Plan) -> list[dict[str, Any]]:
     return rows
 
 
-def read_run(plan: Plan, job: Job) -> dict[str, Any]:
-    """One run: its score at the end, over the last third of its evaluations, and at each of them."""
+def worst_of(plan: Plan) -> float:
+    """What runs of the study that diverged count as, so that leaving them out flatters no cell."""
+    lines = [line for job in plan.jobs for line in RunFolder.open(job.folder).read("evals")]
+    lines += [line["sampled"] for line in lines if line.get("sampled")]
+    seen = [line[plan.measure] for line in lines]
+    worst = worst_possible(plan.measure, seen, plan.smallest_return)
+    assert worst is not None
+    return worst
+
+
+def read_run(plan: Plan, job: Job, worst: float) -> dict[str, Any]:
+    """One run: its score at the end, over the last third of its evaluations, and at each of them.
+
+    One that diverged has the worst score at its end, and the evaluations from before.
+    """
     folder = RunFolder.open(job.folder)
-    evaluations = [(e["step"], e[plan.measure]) for e in folder.read("evals")]
-    diverged = folder.diverged()
-    late = [score for _, score in evaluations[-ceil(len(evaluations) / 3) :]]
+    lines = folder.read("evals")
+    scores = [line[plan.measure] for line in lines]
+    sampled = [line["sampled"][plan.measure] for line in lines if line.get("sampled")]
+    run = {"seed": job.run.seed, "folder": job.folder.name, "diverged": folder.diverged()}
+    if run["diverged"]:
+        beside = resolve(job.run.act).sampled is not None
+        found = {"final": worst, "last_third": worst, "sampled": worst if beside else None}
+    else:
+        late = scores[-ceil(len(scores) / 3) :]
+        found = {
+            "final": scores[-1],
+            "last_third": fmean(late),
+            "sampled": sampled[-1] if sampled else None,
+        }
     return {
-        "seed": job.run.seed,
-        "folder": job.folder.name,
-        "diverged": diverged,
-        "final": None if diverged else evaluations[-1][1],
-        "last_third": None if diverged else fmean(late),
-        "spread": dict.fromkeys(ACTIONS) if diverged else _spread(folder),
-        "evaluations": [{"step": step, plan.measure: score} for step, score in evaluations],
+        **run,
+        **found,
+        "spread": dict.fromkeys(ACTIONS) if run["diverged"] else _spread(folder),
+        "evaluations": [_evaluation(line, plan.measure) for line in lines],
     }
+
+
+def _evaluation(line: dict[str, Any], measure: str) -> dict[str, Any]:
+    sampled = {"sampled": line["sampled"][measure]} if line.get("sampled") else {}
+    return {"step": line["step"], measure: line[measure], **sampled}
+
+
+def _estimate(scores: list[float], prefix: str) -> dict[str, float | None]:
+    return {f"{prefix}{name}": number for name, number in bootstrap(scores)._asdict().items()}
 
 
 def describe_run(plan: Plan, job: Job) -> str:
     """How a run went, in a few words."""
-    run = read_run(plan, job)
-    if run["diverged"]:
-        return f"{run['folder']}: diverged"
+    if RunFolder.open(job.folder).diverged():
+        return f"{job.folder.name}: diverged"
+    run = read_run(plan, job, worst=0.0)  # which this one is not
+    sampled = "" if run["sampled"] is None else f", sampled {run['sampled']:.2f}"
     late = f"{run['last_third']:.2f} over the last third"
-    return f"{run['folder']}: {plan.measure} {run['final']:.2f} ({late})"
+    return f"{run['folder']}: {plan.measure} {run['final']:.2f}{sampled} ({late})"
 
 
 def training_seconds(plan: Plan) -> float:

@@ -1,15 +1,13 @@
-"""IQL, CQL, CRR and F-BRC against plain NumPy: what they report, and the gradients they follow."""
+"""IQL, CRR and F-BRC against plain NumPy: what they report, and the gradients they follow."""
 
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from chary import algos
-from chary.algos import cql, crr, fbrc
-from chary.algos.cql import CQLConfig
+from chary.algos import crr, fbrc
 from chary.algos.crr import CRRConfig
 from chary.algos.fbrc import FBRCConfig
 from tests.algos.double import (
@@ -76,87 +74,6 @@ def test_iql() -> None:
     check_gradient(value_loss, state.value.params, after.value.optimiser)
     check_gradient(policy_loss, state.policy.params, after.policy.optimiser)
     check_gradient(critic_loss, state.critics.online, after.critics.optimiser)
-
-
-def test_cql() -> None:
-    config = CQLConfig(
-        hidden=(5, 4),
-        discount=GAMMA,
-        alpha=3.0,
-        samples=3,
-        lagrange_threshold=2.0,
-        max_backup=True,
-        warmup_steps=1,
-        temperature=0.5,
-    )
-    update, state = prepare("cql", config)
-    noise = double(cql.draw_noise(config, SIZE, ACTION, key=KEY))
-    for step in (0, 1):  # cloning, and then climbing
-        before = state._replace(step=jnp.int32(step))
-        after, metrics = update(before, make_batch(), KEY)
-        check_cql(step, double(before), double(after), metrics, noise)
-
-
-def check_cql(step: int, state: Any, after: Any, metrics: dict[str, Any], noise: Any) -> None:
-    batch, policy = double(make_batch()), state.policy.params
-    here = tanh_gaussian(policy, batch.observations)
-    there = tanh_gaussian(policy, batch.next_observations)
-    nexts = [
-        critics(state.critics.target, batch.next_observations, sample(there, n))
-        for n in noise.next_actions
-    ]
-    wanted = batch.rewards + GAMMA * batch.discounts * np.max(nexts, axis=0).min(axis=0)
-    own = [sample(here, n) for n in noise.proposals[0]]
-    following = [sample(there, n) for n in noise.proposals[1]]
-    densities = (
-        [np.full(SIZE, np.log(0.25))] * 3
-        + [log_prob(here, a) for a in own]
-        + [log_prob(there, a) for a in following]
-    )
-
-    def gaps(networks: Any) -> np.ndarray:
-        actions = [*noise.uniform, *own, *following]
-        weighed = [
-            np.exp(critics(networks, batch.observations, a) - d)
-            for a, d in zip(actions, densities, strict=True)
-        ]
-        logged = critics(networks, batch.observations, batch.actions)
-        return (np.log(np.mean(weighed, axis=0)) - logged).mean(axis=-1)
-
-    def critic_loss(networks: Any) -> float:
-        values = critics(networks, batch.observations, batch.actions)
-        return td(values, wanted) + 0.5 * 3.0 * gaps(networks).sum()
-
-    def policy_loss(policy: Any) -> float:
-        law = tanh_gaussian(policy, batch.observations)
-        actions = sample(law, noise.policy_actions)
-        q = critics(state.critics.online, batch.observations, actions).min(axis=0)
-        climbed = log_prob(law, batch.actions) if step == 0 else q
-        return (0.5 * log_prob(law, actions) - climbed).mean()
-
-    values = critics(state.critics.online, batch.observations, batch.actions)
-    gap = gaps(state.critics.online).mean()
-    check(
-        metrics,
-        {
-            "critic/gap": gap,
-            "critic/td": td(values, wanted) / 2,
-            "policy/loss": policy_loss(policy),
-            "policy/temperature": 0.5,
-        },
-    )
-    check_gradient(critic_loss, state.critics.online, after.critics.optimiser)
-    check_gradient(policy_loss, policy, after.policy.optimiser)
-    check_gradient(
-        lambda x: np.exp(x) * (float(metrics["policy/entropy"]) + ACTION),
-        state.log_temperature.params,
-        after.log_temperature.optimiser,
-    )
-    check_gradient(
-        lambda x: -np.exp(x) * (3.0 * (gap + np.log(9)) - 2.0),
-        state.log_multiplier.params,
-        after.log_multiplier.optimiser,
-    )
 
 
 @pytest.mark.parametrize(("weights", "advantage"), [("exp", "mean"), ("binary", "max")])
@@ -321,27 +238,3 @@ def check_second_phase(state: Any, after: Any, metrics: dict[str, Any]) -> None:
     )
     check_gradient(critic_loss, state.critics.online, after.critics.optimiser)
     check_gradient(policy_loss, policy, after.policy.optimiser)
-
-
-def test_conservatism_closes_the_gap_on_logged_actions() -> None:
-    """With alpha, logged actions end up worth more than others; without, nothing makes them so."""
-    batch = make_batch(size=16)._replace(rewards=jnp.zeros(16))
-    elsewhere = jnp.asarray(np.random.default_rng(1).uniform(-1, 1, (16, ACTION)), jnp.float32)
-    config = CQLConfig(hidden=(32, 32), samples=4, critic_learning_rate=1e-2)
-    algorithm = cql.make_cql(config, OBSERVATION, ACTION)
-    update, start = jax.jit(algorithm.update), jax.jit(algorithm.init)(jax.random.key(0))
-    assert algorithm.values is not None
-    closed, better = {}, {}
-    for alpha in (0.0, 5.0):  # an array in the state: one program serves both
-        state = start._replace(hyper=start.hyper._replace(alpha=jnp.float32(alpha)))
-        gaps: list[float] = []
-        for step in range(150):
-            state, metrics = update(state, batch, jax.random.key(step))
-            gaps.append(float(metrics["critic/gap"]))
-        logged, others = (
-            float(algorithm.values(state, batch.observations, a).mean())
-            for a in (batch.actions, elsewhere)
-        )
-        closed[alpha], better[alpha] = gaps[0] - float(np.mean(gaps[-10:])), logged - others
-    assert closed[5.0] > 1.0 > abs(closed[0.0])
-    assert better[5.0] > 1.0 > abs(better[0.0])

@@ -409,14 +409,6 @@ def test_warming_up_is_behavioural_cloning_while_the_critics_learn_as_usual() ->
     assert bits(usual.policy) != bits(warmed.policy)
 
 
-def test_warming_up_ends_after_its_steps() -> None:
-    _, algorithm, state = setup(warmup_steps=1)
-    state, _ = algorithm.update(state, make_batch(), jax.random.key(0))
-    temperature = bits(state.log_temperature)
-    state, _ = algorithm.update(state, make_batch(), jax.random.key(1))
-    assert bits(state.log_temperature) != temperature
-
-
 @pytest.mark.parametrize(("mode", "moves"), [("tuned", True), ("fixed", False), ("off", False)])
 def test_only_a_tuned_temperature_moves(mode: str, moves: bool) -> None:
     _, algorithm, state = setup(entropy=mode)

@@ -143,8 +143,9 @@ def test_runs_that_diverge_are_counted_and_sizes_are_drawn(maze_file: Path, tmp_
     single, pair = saved(tmp_path, "size")["rows"]
     assert (single["diverged"], pair["diverged"]) == (0, 1)
     assert single["mean"] is not None and single["low"] is None
-    assert pair["mean"] is None and pair["runs"][0]["final"] is None
-    assert "diverged" in (tmp_path / "study-size.md").read_text()
+    assert pair["mean"] == pair["runs"][0]["final"] == 0.0  # no success
+    page = (tmp_path / "study-size.md").read_text()
+    assert "diverged" in page and "A run that diverged counts as 0 in means" in page
     assert (tmp_path / "study-size.png").stat().st_size > 10_000
     assert "runs done" in first.stderr and "runs done" not in again.stderr
     log = (tmp_path / "n2-beta-1e+12-alpha0-seed0.log").read_text()
@@ -223,7 +224,7 @@ def test_algorithms_are_compared_each_with_its_own_settings(
     words = [
         "study", "baselines", "--dataset", maze_file, "--runs", tmp_path, "--algos", "bc", "iql",
         "--preset", "small", "--seeds", 0, "--steps", 40, "--log-every", 20, "--eval-every", 20,
-        "--eval-episodes", 2, "--final-episodes", 3, "--json",
+        "--eval-episodes", 2, "--final-episodes", 3, "--act", "both", "--json",
     ]  # fmt: skip
     assert main([*map(str, words)]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -231,9 +232,16 @@ def test_algorithms_are_compared_each_with_its_own_settings(
     assert (cloned["cell"], implicit["cell"]) == ("bc", "iql") and printed["steps"] == 40
     assert cloned["members"] is cloned["parameters"] is cloned["spread_data"] is None
     assert implicit["members"] == 2 and implicit["spread_data"] > 0 and implicit["seconds"] > 0
+    assert printed["act"] == "both"
+    for row in printed["rows"]:
+        last = RunFolder.open(tmp_path / f"{row['cell']}-seed0").last()
+        assert last is not None and len(last["sampled"]["returns"]) == 3
+        assert row["sampled_mean"] == row["runs"][0]["sampled"] == last["sampled"]["success"]
+        assert row["runs"][0]["final"] == last["success"]
     assert implicit["changes"]["expectile"] == 0.9 and printed["settings"] == {}
     assert RunFolder.open(tmp_path / "iql-seed0").config["algorithm"] == "iql"
     page = (tmp_path / "study-baselines.md").read_text()
+    assert "| sampled | mean |" in page and "under `sampled` stand the same runs" in page
     assert "| algorithm | members |" in page and "| bc | - | - |" in page and "time a run" in page
     words[words.index("iql")] = "bc"
     assert main([*map(str, words)]) == 2

@@ -7,6 +7,7 @@ they are best learned from. How a file is laid out is the business of `formats`.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform
@@ -36,6 +37,8 @@ class NamedDataset:
     """Rewards as learning should see them."""
     preset: str = "none"
     """Settings used when none are asked for."""
+    domain: Literal["antmaze", "maze2d", "gym", "rlu"] | None = None
+    """Domain of the MSG paper's experiments, whose settings the preset `paper` starts from."""
     download: Callable[[Path | None], Path] | None = None
     """Get it from its publisher, into that folder or to where `fetch` looks, and say where it is."""
 

@@ -44,6 +44,7 @@ def entries() -> Iterator[NamedDataset]:
             transitions=transitions,
             reward=SPARSE if reach else UNCHANGED,
             preset="small" if reach else "paper-maze2d",
+            domain=None if reach else "maze2d",
         )
 
 

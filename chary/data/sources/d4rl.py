@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -90,7 +91,8 @@ def entries() -> Iterator[NamedDataset]:
             read=partial(read, name),
             present=lambda name=name: find_file(name) is not None,
             reward=SPARSE if family == "antmaze" else UNCHANGED,
-            preset=f"paper-{family}",
+            preset="paper",
+            domain=family,
             download=partial(download, name),
         )
 
@@ -190,9 +192,12 @@ def _can_be_mended(columns: dict[str, np.ndarray]) -> bool:
     )
 
 
-def _family(name: str) -> str:
-    first = name.split("-")[0]
-    return first if first in ("antmaze", "maze2d") else "gym"
+def _family(name: str) -> Literal["antmaze", "maze2d", "gym"]:
+    match name.split("-")[0]:
+        case "antmaze" | "maze2d" as maze:
+            return maze
+        case _:
+            return "gym"
 
 
 def _states_after(arrays: dict[str, np.ndarray]) -> np.ndarray | None:

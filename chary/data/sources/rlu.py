@@ -32,7 +32,8 @@ def entries() -> Iterator[NamedDataset]:
             fetch=partial(fetch, name),
             read=partial(read, name),
             present=lambda name=name: bool(shards(folder(name))),
-            preset="paper-rlu",
+            preset="paper",
+            domain="rlu",
         )
 
 

@@ -20,8 +20,9 @@ const summary = {
         cell: (g) => { const changes = Object.entries(g.changes);
           return changes.length ? changes.map(([key, value]) => el("span", { class: "change" }, `${key} ${value}`)) : [el("span", { class: "quiet" }, "–")]; } },
       { key: "dataset", title: "dataset", class: "name", value: (g) => g.dataset, cell: (g) => g.dataset },
-      { key: "seeds", title: "seeds", value: (g) => g.seeds.length, cell: (g) => seedsIn(g.seeds) },
+      { key: "seeds", title: "seeds", value: (g) => g.seeds.length, cell: (g) => seedsIn(g.seeds) + (g.diverged ? ` (${g.diverged} diverged)` : "") },
       { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (g) => g.last.mean, cell: (g) => estimate(g.last) + measured(g) },
+      ...(data.groups.some((g) => g.sampled) ? [{ key: "sampled", title: "sampled", number: true, hint: "at the last evaluation, by sampled actions", value: (g) => g.sampled?.mean, cell: (g) => estimate(g.sampled) }] : []),
       { key: "best", title: "best", number: true, hint: "at each run's best evaluation", value: (g) => g.best.mean, cell: (g) => estimate(g.best) + measured(g) },
       { key: "verdict", title: "critics", class: "verdicts", value: (g) => GRAVEST_FIRST.indexOf(g.verdict.level), cell: (g) => badge(g.verdict.level, g.verdict.title) },
       { key: "step", title: "steps", number: true, value: (g) => g.step, cell: (g) => (g.step < g.goal ? `${number(g.step)} of ${number(g.goal)}` : number(g.step)) },
@@ -30,7 +31,9 @@ const summary = {
     ];
     return [
       el("p", {}, `One line for each method and dataset; a click on a heading sorts. Results are ${measures.map((name) => NAMES[name] + "s").join(" or ") || "not there yet"}, as means over seeds with ${percent}% bootstrap intervals. ` +
-        "“Last” is what training ended with; “best” was picked by looking at evaluations, which nobody can do without a simulator. Marked words are settings in which runs differ."),
+        "“Last” is what training ended with; “best” was picked by looking at evaluations, which nobody can do without a simulator. Marked words are settings in which runs differ." +
+        (data.groups.some((g) => g.sampled) ? " Policies act by their mode; “sampled” is the last evaluation by samples." : "") +
+        (data.groups.some((g) => g.diverged) ? " A run that diverged counts as the worst score there can be, in “last”, in curves and in statistics; “best” is from before it diverged." : "")),
       sortableTable(columns, data.groups, "groups"),
     ];
   },

@@ -51,7 +51,7 @@ def test_the_catalogue() -> None:
     for name in d4rl.PUBLISHED:
         entry = NAMED[name]
         assert entry.name == name and entry.source == "d4rl" and entry.download is not None
-        assert entry.preset in ALGORITHMS["msg"].presets
+        assert entry.preset == "paper" and f"paper-{entry.domain}" in ALGORITHMS["msg"].presets
     for name, path in {
         "antmaze-umaze-v0": "ant_maze_new/Ant_maze_u-maze_noisy_multistart_False_multigoal_False_sparse",
         "antmaze-large-diverse-v2": "ant_maze_v2/Ant_maze_hardest-maze_noisy_multistart_True"

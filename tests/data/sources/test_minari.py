@@ -121,7 +121,7 @@ def test_goal_observations_are_flattened_as_in_the_environment(
     np.testing.assert_array_equal(observation, dataset.observations[0])
     assert environment.observation_space.contains(observation)
     environment.close()
-    result = evaluate(lambda rows: np.zeros((len(rows), 2)), task, episodes=2, seed=0)
+    result = evaluate(lambda rows, _: np.zeros((len(rows), 2)), task, episodes=2, seed=0)
     assert result.lengths.tolist() == [6, 6] and result.successes is not None
     assert not any((tmp_path / "temporary").iterdir())
 

@@ -133,7 +133,7 @@ def test_success_comes_from_the_environment() -> None:
 def test_evaluation_runs_to_the_horizon_and_back() -> None:
     task = find_task(NAME)
     assert task is not None
-    result = evaluate(lambda rows: np.zeros((len(rows), 2)), task, episodes=1, seed=0)
+    result = evaluate(lambda rows, _: np.zeros((len(rows), 2)), task, episodes=1, seed=0)
     assert result.success == 0.0 and result.lengths.tolist() == [1000]
     assert result.returns.tolist() == [-1000.0] and result.score is None
 

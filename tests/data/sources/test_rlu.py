@@ -76,7 +76,8 @@ def test_the_catalogue() -> None:
     for name in TASKS:
         entry = NAMED[name]
         assert entry.reward == (1.0, 0.0) and entry.download is None
-        assert all(entry.preset in algorithm.presets for algorithm in ALGORITHMS.values())
+        assert (entry.preset, entry.domain) == ("paper", "rlu")
+        assert all("paper-rlu" in algorithm.presets for algorithm in ALGORITHMS.values())
 
 
 @pytest.mark.parametrize("separator", SHARDS)

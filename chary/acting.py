@@ -1,0 +1,60 @@
+"""How a policy acts while it is evaluated: by its mode, or by samples.
+
+    mode     a = act(s)             the policy's mode, the same action in the same state
+    sample   a = act(s, key)        a draw from the policy
+    both     two evaluations from the same starts: the mode's numbers come first, those of samples
+             beside them, as `sampled`
+
+The key of a sample comes from (seed, step, episode, time), so an action does not depend on how many
+episodes run side by side, or on which of them are over. Another way of acting is another `Acting` and a
+name in `WAYS`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from chary.errors import CharyError
+
+
+class Acting(NamedTuple):
+    """One way of acting."""
+
+    name: str
+    """What the log calls it."""
+    words: str
+    """What people call it: policies act by ..."""
+    choose: Callable[[Any, Any, Any, Any], Any]
+    """`choose(algorithm, state, observation, key)`: an action in [-1, 1] for one observation, in the
+    learner's units. It is compiled, and has a key of its own for every episode and time."""
+
+
+def _mode(algorithm: Any, state: Any, observation: Any, key: Any) -> Any:
+    del key  # one action a state
+    return algorithm.act(state, observation[None])[0]
+
+
+def _sample(algorithm: Any, state: Any, observation: Any, key: Any) -> Any:
+    return algorithm.act(state, observation[None], key=key)[0]
+
+
+MODE = Acting("mode", "their mode", _mode)
+SAMPLE = Acting("sample", "samples", _sample)
+
+
+class Ways(NamedTuple):
+    """What one evaluation measures."""
+
+    main: Acting
+    """Gives the numbers that rank a run."""
+    sampled: Acting | None = None
+    """Gives the numbers beside them, if any."""
+
+
+WAYS = {"mode": Ways(MODE), "sample": Ways(SAMPLE), "both": Ways(MODE, SAMPLE)}
+
+
+def resolve(act: str) -> Ways:
+    """What a value of `--act` asks for."""
+    if act not in WAYS:
+        raise CharyError(f"--act is '{act}', but must be mode, sample or both.")
+    return WAYS[act]

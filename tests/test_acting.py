@@ -1,0 +1,339 @@
+"""Evaluation by the mode and by samples: what an action depends on, and where its numbers go."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+
+import chary
+from chary import algos, prepare
+from chary.acting import MODE, SAMPLE
+from chary.agent import Agent
+from chary.cli import main
+from chary.data.dataset import Dataset
+from chary.data.scaling import RewardTransform, Scaling
+from chary.envs import Task, mazes
+from chary.errors import CharyError
+from chary.evaluate import EvalResult, Moments, evaluate
+from chary.report.compare import group_runs
+from chary.report.story import read_runs
+from chary.runs import RunFolder
+from tests.conftest import make_columns
+from tests.test_evaluate import assert_same
+
+SIZES = 3, 2
+"""Of observations and actions."""
+TINY: dict[str, Any] = {
+    "preset": "none",
+    "hidden": (8,),
+    "batch_size": 16,
+    "steps": 40,
+    "eval_every": 20,
+    "eval_episodes": 2,
+    "final_episodes": 4,
+}
+
+
+class Echo(gymnasium.Env[np.ndarray, np.ndarray]):
+    """Episodes of random length in which the reward is the action's first number."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (SIZES[0],), np.float32)
+    action_space = gymnasium.spaces.Box(-1, 1, (SIZES[1],), np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self.left = int(self.np_random.integers(1, 12))
+        return self.observation(), {}
+
+    def observation(self) -> np.ndarray:
+        return self.np_random.standard_normal(SIZES[0]).astype(np.float32)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        assert action.shape == (SIZES[1],) and (np.abs(action) <= 1.0).all()
+        self.left -= 1
+        return self.observation(), float(action[0]), self.left == 0, False, {"success": False}
+
+
+ECHO = Task("echo", Echo, reference_scores=(0.0, 1.0), has_success=True)
+
+
+@cache
+def make_agent(algorithm: str = "bc", *, seed: int = 0, **settings: Any) -> Agent:
+    """An untrained but real policy."""
+    entry = algos.entry(algorithm)
+    made = entry.make(entry.config(hidden=(8,), **settings), *SIZES)
+    scaling = Scaling(
+        observation_mean=np.zeros(SIZES[0], np.float32),
+        observation_std=np.ones(SIZES[0], np.float32),
+        action_low=np.full(SIZES[1], -1, np.float32),
+        action_high=np.full(SIZES[1], 1, np.float32),
+        reward=RewardTransform(),
+    )
+    state = jax.jit(made.init)(jax.random.key(0))
+    return Agent(made, state, scaling, ECHO, seed=seed, folder=Path("nowhere"))
+
+
+def sampled(*, beside: int = 16, episodes: int = 9, step: int = 3, seed: int = 0) -> EvalResult:
+    agent = make_agent(seed=seed)
+    act = agent._acting(SAMPLE, step)
+    return evaluate(
+        act, ECHO, episodes=episodes, seed=seed, step=step, side_by_side=beside, paths=episodes
+    )
+
+
+def test_samples_do_not_depend_on_how_many_run_side_by_side() -> None:
+    alone = sampled(beside=1)
+    assert len(set(alone.lengths)) > 3  # some are over while others run
+    for beside in (4, 16):
+        assert_same(alone, sampled(beside=beside))
+    few = sampled(beside=2, episodes=3)
+    np.testing.assert_array_equal(few.returns, alone.returns[:3])
+    # Seventeen rows are two blocks of the compiled policy.
+    many, one = (sampled(beside=beside, episodes=17) for beside in (17, 1))
+    assert_same(many, one)
+
+
+def test_samples_depend_on_seed_step_episode_and_time() -> None:
+    agent = make_agent()
+    rows = np.zeros((4, SIZES[0]), np.float32)
+    moments = Moments(np.array([0, 0, 1, 1], np.uint32), np.array([0, 1, 0, 1], np.uint32))
+    drawn = agent._acting(SAMPLE, 0)(rows, moments)
+    assert len({row.tobytes() for row in drawn}) == 4
+    np.testing.assert_array_equal(agent._acting(SAMPLE, 0)(rows, moments), drawn)
+    for other in (agent._acting(SAMPLE, 1), make_agent(seed=1)._acting(SAMPLE, 0)):
+        assert (other(rows, moments) != drawn).all()
+    mode = agent._acting(MODE, 0)(rows, moments)
+    assert len({row.tobytes() for row in mode}) == 1  # the same state, the same action
+
+
+def test_samples_are_the_policys() -> None:
+    """atanh of a sample is normal with the policy's own mean and deviation, drawn anew each time."""
+    agent = make_agent()
+    row = np.array([0.3, -1.0, 0.5], np.float32)
+    count = 4_000
+    moments = Moments(
+        np.arange(count, dtype=np.uint32) // 40, np.arange(count, dtype=np.uint32) % 40
+    )
+    drawn = np.arctanh(agent._acting(SAMPLE, 7)(np.tile(row, (count, 1)), moments).astype(float))
+    policy: Any = agent.state.policy
+    features = row
+    for layer in policy.trunk.layers:
+        features = np.maximum(features @ np.asarray(layer.weight) + np.asarray(layer.bias), 0.0)
+    loc, raw = (
+        features @ np.asarray(head.weight) + np.asarray(head.bias)
+        for head in (policy.loc, policy.raw_scale)
+    )
+    scale = np.log1p(np.exp(raw)) + 0.01
+    error = scale / np.sqrt(count)
+    assert (np.abs(drawn.mean(axis=0) - loc) < 4 * error).all()
+    assert (np.abs(drawn.std(axis=0) - scale) < 4 * error).all()
+    noise = (drawn - loc) / scale
+    for gap in (1, 40):  # the next time, and the same time of the next episode
+        assert abs((noise[gap:] * noise[:-gap]).mean()) < 4 / np.sqrt(count)
+    assert abs((noise[:, 0] * noise[:, 1]).mean()) < 4 / np.sqrt(count)
+
+
+def test_mode_and_sample_differ_and_both_is_the_two_of_them() -> None:
+    agent = make_agent()
+    mode, sample, both = (
+        agent.evaluate(9, act=act, step=3, paths=9) for act in ("mode", "sample", "both")
+    )
+    assert (mode.act, sample.act, both.act) == ("mode", "sample", "mode")
+    assert_same(sample, replace(sampled(beside=2), act="sample"))
+    assert (mode.returns != sample.returns).all()
+    np.testing.assert_array_equal(mode.starts, sample.starts)
+    np.testing.assert_array_equal(mode.returns, agent.evaluate(9, step=3).returns)  # the default
+    assert both.sampled is not None and mode.sampled is sample.sampled is None
+    np.testing.assert_array_equal(both.returns, mode.returns)
+    np.testing.assert_array_equal(both.sampled.returns, sample.returns)
+    record = both.record()
+    assert record["act"] == "mode" and record["returns"] == mode.returns.tolist()
+    assert record["sampled"]["returns"] == sample.returns.tolist()
+    assert record["sampled"]["return"] == pytest.approx(np.mean(sample.returns))
+    keys = {"score", "success", "steps_to_goal", "return", "returns", "lengths", "successes"}
+    assert keys <= set(record["sampled"])
+    assert sample.record()["act"] == "sample" and "sampled" not in sample.record()
+
+
+def test_the_first_actions_are_kept() -> None:
+    result = make_agent().evaluate(9, act="sample", step=3)
+    for action, rewards in zip(result.first_actions, result.rewards, strict=True):
+        assert action[0] == pytest.approx(rewards[0])
+
+
+DETERMINISTIC = [("td3-bc", {}), ("rebrac", {}), ("bc", {"loss": "squared"})]
+RANDOM = [(name, {}) for name in algos.ALGORITHMS if name not in ("td3-bc", "rebrac")]
+
+
+@pytest.mark.parametrize(("name", "settings"), DETERMINISTIC)
+def test_a_policy_of_one_action_a_state_is_the_same_by_samples(
+    name: str, settings: dict[str, Any]
+) -> None:
+    both = make_agent(name, **settings).evaluate(3, act="both")
+    assert both.sampled is not None and np.abs(both.returns).max() > 0.0
+    np.testing.assert_array_equal(both.returns, both.sampled.returns)
+
+
+@pytest.mark.parametrize(("name", "settings"), RANDOM)
+def test_a_policy_of_many_actions_a_state_draws_them(name: str, settings: dict[str, Any]) -> None:
+    both = make_agent(name, **settings).evaluate(3, act="both")
+    assert both.sampled is not None
+    assert (both.returns != both.sampled.returns).all()
+
+
+def test_another_way_of_acting_is_refused(tmp_path: Path, maze_file: Path) -> None:
+    message = r"--act is 'median', but must be mode, sample or both\."
+    with pytest.raises(CharyError, match=message):
+        make_agent().evaluate(1, act="median")
+    with pytest.raises(CharyError, match=message):
+        chary.train("bc", maze_file, run=tmp_path / "run", act="median")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", [["train", "bc"], ["study", "targets"]])
+def test_a_wrong_option_is_one_message(
+    command: list[str], maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--runs" if command[0] == "study" else "--run", str(tmp_path / "new")]
+    assert main([*command, "--dataset", str(maze_file), "--act", "median", *where]) == 2
+    found = capsys.readouterr()
+    expected = "chary: error: --act is 'median', but must be mode, sample or both.\n"
+    assert (found.out, found.err) == ("", expected)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_papers_presets_report_both() -> None:
+    for preset in ("paper-antmaze", "paper-gym", "paper-maze2d", "paper-rlu", "no-ensemble"):
+        assert prepare.configure("msg", preset, "")[1].act == "both"
+    assert prepare.configure("msg", "small", "")[1].act == "mode"
+    assert prepare.configure("iql", "paper-antmaze", "")[1].act == "mode"
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Iterator[Dataset]:
+    """Data whose name brings the simulator with it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mazes, "find", lambda name: ECHO if name == "echo" else None)
+        yield Dataset.from_columns(make_columns(), name="echo")
+
+
+@pytest.fixture(scope="module")
+def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that reports both."""
+    path = tmp_path_factory.mktemp("both") / "bc"
+    chary.train("bc", dataset, run=path, act="both", **TINY)
+    return path
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "evals.jsonl").read_text().splitlines()]
+
+
+def test_a_resumed_run_evaluates_to_the_same_bits(
+    run: Path, dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = shutil.copytree(run, tmp_path / "cut")
+    shutil.rmtree(cut / "checkpoints" / "40")
+    chary.resume(cut, dataset=dataset)
+    assert (cut / "evals.jsonl").read_text() == (run / "evals.jsonl").read_text()
+    first, last = lines(run)
+    assert (first["act"], last["act"]) == ("mode", "mode")
+    assert len(last["returns"]) == 4 and last["returns"] != last["sampled"]["returns"]
+    score = "success 0.00 (sampled 0.00), best success 0.00 (sampled 0.00)"
+    assert f"step 40/40: {score}" in capsys.readouterr().err
+    again = chary.open_run(run).evaluate(4, act="sample", step=40)
+    assert again.returns.tolist() == last["sampled"]["returns"]
+
+
+def test_tables_show_what_was_sampled(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def rows(*words: str) -> list[dict[str, Any]]:
+        assert main([*words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)["rows"]
+
+    last = lines(run)[-1]
+    (row,) = rows("runs", str(run))
+    assert row["last"] == last["score"] and row["last_sampled"] == last["sampled"]["score"]
+    assert row["act"] == "mode"
+    assert main(["runs", str(run)]) == 0
+    assert " sampled " in capsys.readouterr().out
+    (mode,) = rows("eval", str(run), "--episodes", "3")
+    (both,) = rows("eval", str(run), "--episodes", "3", "--act", "both")
+    (sample,) = rows("eval", str(run), "--episodes", "3", "--act", "sample")
+    assert (mode["act"], both["act"], sample["act"]) == ("mode", "mode", "sample")
+    assert both["returns"] == mode["returns"] != sample["returns"]
+    assert both["sampled"]["returns"] == sample["returns"]
+    (huge,) = rows("eval", str(run), "--episodes", "3", "--act", "sample", "--seed", str(2**80))
+    assert huge["returns"] != sample["returns"]
+    assert main(["eval", str(run), "--episodes", "3", "--act", "both"]) == 0
+    table = capsys.readouterr().out
+    assert " mode " in table and " sampled " in table
+    assert main(["eval", str(run), "--act", "median"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_run_by_samples_says_so(
+    dataset: Dataset, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chary.train("bc", dataset, run=tmp_path / "s", act="sample", **TINY)
+    assert "success 0.00 (sample), best" in capsys.readouterr().err
+    for mine, theirs in zip(lines(tmp_path / "s"), lines(run), strict=True):
+        assert mine["act"] == "sample" and "sampled" not in mine
+        assert mine["returns"] == theirs["sampled"]["returns"]
+    assert main(["runs", str(tmp_path)]) == 0
+    assert " sample " in capsys.readouterr().out
+    # What was measured in another way is another line of a report.
+    groups = group_runs(read_runs([run, tmp_path / "s"])[0])
+    assert [group.method for group in groups] == ["bc (act mode)", "bc (act sample)"]
+
+
+def test_diagnostics_value_the_actions_that_were_taken(dataset: Dataset, tmp_path: Path) -> None:
+    settings = {**TINY, "members": 2, "warmup_steps": 5}
+    agent = chary.train("msg", dataset, run=tmp_path / "run", act="sample", **settings)
+    result = agent.evaluate(4, act="sample", step=40)
+    with np.load(tmp_path / "run" / "diagnostics" / "40.npz", allow_pickle=False) as arrays:
+        values = agent.uncertainty(result.starts, result.first_actions).members
+        np.testing.assert_array_equal(arrays["start_values"], values)
+        assert (values != agent.uncertainty(result.starts, agent.act(result.starts)).members).any()
+
+
+def test_older_runs_are_by_the_mode(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    old, same = (shutil.copytree(run, tmp_path / name) for name in ("old", "same"))
+    folder = RunFolder.open(old)
+    config = {**folder.config, "run": {**folder.config["run"]}}
+    del config["run"]["act"]
+    folder.write_config(config)
+    before = [
+        {key: value for key, value in line.items() if key not in ("act", "sampled")}
+        for line in lines(run)
+    ]
+    (old / "evals.jsonl").write_text("".join(json.dumps(line) + "\n" for line in before))
+    shutil.rmtree(old / "checkpoints" / "40")
+    chary.resume(old, dataset=dataset)
+    first, last = lines(old)
+    assert first == before[0] and last == {**before[1], "act": "mode"}
+    # The same command is refused only where it asks for another way.
+    chary.train("bc", dataset, run=old, resume=True, **TINY)
+    with pytest.raises(CharyError, match="act is mode there, not both"):
+        chary.train("bc", dataset, run=old, resume=True, act="both", **TINY)
+    (group,) = group_runs(read_runs([old, same])[0])
+    assert group.method == "bc" and len(group.runs) == 2
+
+
+def test_tensorboard_has_both(dataset: Dataset, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    chary.train("bc", dataset, run=tmp_path / "run", act="both", tensorboard=True, **TINY)
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    found = [event.value for event in events.Scalars("eval/sampled/return")]
+    assert found == pytest.approx([line["sampled"]["return"] for line in lines(tmp_path / "run")])
