@@ -77,6 +77,22 @@ def sampled_log_sum_exp(
     return jax.nn.logsumexp(values - log_densities, axis=-2) - jnp.log(float(draws))
 
 
+def contrastive_loss(
+    first: Float[Array, "*axes batch feature"], second: Float[Array, "*axes batch feature"]
+) -> Float[Array, "*axes"]:
+    """Each row's features must find those of its partner among all others of both, by dot products: the
+    NT-Xent loss of Chen et al. 2020 with temperature 1 and without normalisation."""
+    batch = first.shape[-2]
+    together = jnp.concatenate([first, second], axis=-2)
+    similar = together @ jnp.swapaxes(together, -1, -2)
+    similar = jnp.where(jnp.eye(2 * batch, dtype=bool), -1e10, similar)  # nobody finds itself
+    partner = jnp.roll(jnp.arange(2 * batch), batch)[:, None]
+    log_found = jnp.take_along_axis(
+        jax.nn.log_softmax(similar), jnp.broadcast_to(partner, (*similar.shape[:-1], 1)), axis=-1
+    )
+    return -log_found[..., 0].mean(axis=-1)
+
+
 # ---- policies --------------------------------------------------------------------------------------
 
 

@@ -91,8 +91,11 @@ class MLP(eqx.Module):
         before, after, last_key = triples[-1]
         return cls((*layers, Dense.init(before, after, key=last_key)))
 
-    def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        *hidden, last = self.layers
-        for layer in hidden:
+    def features(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch units"]:
+        """The last hidden layer."""
+        for layer in self.layers[:-1]:
             inputs = relu(layer(inputs))
-        return last(inputs)
+        return inputs
+
+    def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        return self.layers[-1](self.features(inputs))

@@ -66,6 +66,31 @@ class TanhGaussian(NamedTuple):
         return each.sum(-1)
 
 
+class Point(NamedTuple):
+    """One action a state; a sample is the action with clipped noise (Fujimoto et al. 2018)."""
+
+    mode: Float[Array, "batch action"]
+    noise: float
+    clip: float
+
+    def sample(
+        self, noise: Float[Array, "*draw batch action"]
+    ) -> Float[Array, "*draw batch action"]:
+        """Around the action, for standard-normal noise: what smooths TD targets."""
+        return jnp.clip(self.mode + jnp.clip(self.noise * noise, -self.clip, self.clip), -1.0, 1.0)
+
+    def sample_and_log_prob(
+        self, noise: Float[Array, "batch action"]
+    ) -> tuple[Float[Array, "batch action"], Float[Array, " batch"]]:
+        """The action itself, through which the policy's gradient goes; it has no density."""
+        del noise
+        return self.mode, jnp.zeros(len(self.mode))
+
+    def log_prob(self, actions: Float[Array, "batch action"]) -> Float[Array, " batch"]:
+        """Minus the squared distance: what cloning by likelihood is for a single action."""
+        return -((self.mode - actions) ** 2).sum(-1)
+
+
 class Gaussian(NamedTuple):
     """The law of loc + scale * noise, noise ~ N(0, 1), in each action dimension."""
 
@@ -231,3 +256,37 @@ class DeterministicPolicy(eqx.Module):
         self, observations: Float[Array, "batch observation"]
     ) -> Float[Array, "batch action"]:
         return jnp.tanh(self.network(observations))
+
+
+class PointPolicy(eqx.Module):
+    """A network from observations to one action each, with the noise that TD targets are smoothed by."""
+
+    network: MLP
+    noise: float = eqx.field(static=True)
+    clip: float = eqx.field(static=True)
+
+    @classmethod
+    def init(
+        cls,
+        observation_size: int,
+        action_size: int,
+        hidden: Sequence[int],
+        *,
+        noise: float,
+        clip: float,
+        key: PRNGKeyArray,
+    ) -> "PointPolicy":
+        return cls(MLP.init(observation_size, hidden, action_size, key=key), noise, clip)
+
+    def __call__(self, observations: Float[Array, "batch observation"]) -> Point:
+        return Point(jnp.tanh(self.network(observations)), self.noise, self.clip)
+
+    def act(
+        self,
+        observations: Float[Array, "batch observation"],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "batch action"]:
+        """The same action with a key and without."""
+        del key
+        return self(observations).mode

@@ -15,7 +15,7 @@ from chary.algos import paper
 from chary.algos.critics import with_target_entropy
 from chary.data import sources
 from chary.data.dataset import Dataset
-from chary.data.scaling import RewardTransform, Scaling, scale_for_returns
+from chary.data.scaling import RewardTransform, Scaling, scale_for_returns, value_range
 from chary.envs import Task, find_task
 from chary.errors import CharyError, unknown_name
 from chary.feed import make_feed
@@ -144,6 +144,10 @@ def check(config: Any, run: RunConfig) -> None:
 def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
     """Settings with what is for the data and this machine to say; a run that is there keeps its own."""
     config = with_target_entropy(config, dataset.action_size)
+    if getattr(config, "value_range", None) == "auto":
+        assert run.reward_scale is not None and run.reward_shift is not None
+        reward = RewardTransform(run.reward_scale, run.reward_shift)
+        config = replace(config, value_range=value_range(dataset, reward, config.discount))
     if hasattr(config, "devices"):
         config = replace(config, devices=devices.counted(config.devices))
     elif jax.process_count() > 1:

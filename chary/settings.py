@@ -34,8 +34,8 @@ class RunConfig:
     """Scale rewards so that the dataset's best and worst return are this far apart, whatever the scale
     given above."""
     n_step: int = 1
-    """Steps that a TD target looks ahead: the rewards of so many logged steps, then the value there. Values
-    travel through the data so many times as fast; the actions between are the data's, not the policy's."""
+    """Steps that a TD target looks ahead: the rewards of so many logged steps, then the value there.
+    Values travel through the data so many times as fast; the actions between are the data's."""
     normalise_observations: bool = False
     """Give every observation dimension zero mean and unit deviation over the dataset."""
     log_every: int = 500

@@ -16,8 +16,9 @@ Shared targets (`chary/targets.py`) give it up for one target for all, and cheap
 (`chary/ensembles/`) for weights that members share.
 """
 
+from collections.abc import Callable
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -32,8 +33,8 @@ from chary.ensembles import make_ensemble
 from chary.errors import CharyError
 from chary.execution.fused import Asked, Fused, Learned
 from chary.losses import critic_metrics, td_loss, temperature_loss
-from chary.optimise import Trained, adam_init, as_arrays, either
-from chary.policies import Policy
+from chary.optimise import Trained, adam_init, as_arrays, either, move_towards
+from chary.policies import PointPolicy, Policy
 from chary.targets import (
     TARGETS,
     Objective,
@@ -45,6 +46,8 @@ from chary.targets import (
     smallest,
 )
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
+
+AnyPolicy: TypeAlias = Policy | PointPolicy
 
 
 class Hyper(NamedTuple):
@@ -65,11 +68,45 @@ class MSGState(NamedTuple):
     """Everything that changes while learning, and the settings that could."""
 
     step: Int[Array, ""]
-    policy: Trained[Policy]
+    policy: Trained[AnyPolicy]
     critics: OnlineAndTarget
     critic_optimiser: PyTree
     log_temperature: Trained[Float[Array, ""]]
+    policy_average: AnyPolicy | None
+    """The policy that acts, where that is an average of those that were trained."""
     hyper: Hyper
+
+
+def make_policy(
+    config: MSGConfig, observation_size: int, action_size: int, *, key: PRNGKeyArray
+) -> AnyPolicy:
+    """The kind of policy that is asked for."""
+    sizes = observation_size, action_size, config.hidden
+    if config.policy == "gaussian":
+        return Policy.init(*sizes, key=key)
+    noise, clip = config.target_noise, config.target_noise_clip
+    return PointPolicy.init(*sizes, noise=noise, clip=clip, key=key)
+
+
+def spread_metrics(
+    values: Float[Array, "member batch"],
+    logged: Float[Array, "member batch"] | None,
+    climbed: Float[Array, "member batch"],
+    beta: Float[Array, ""],
+) -> Metrics:
+    """What the members' spread is made of, at the policy's actions.
+
+    `policy/pushed_down`: the share of members whose value the bound's gradient lowers, because its
+    weight 1 + beta (Q_i - mean) / std is negative. `policy/action_share`: what an action changes of the
+    spread, E[var_i(Q_i(s, pi(s)) - Q_i(s, a))], as a share of itself and the offsets, E[var_i Q_i(s, a)].
+    """
+    mean, std = mean_and_std(climbed)
+    weight = 1.0 + beta * (climbed - mean) / jnp.maximum(std, 1e-8)
+    metrics = {"policy/pushed_down": (weight < 0.0).mean()}
+    if logged is not None:
+        changed, offset = (values - logged).var(axis=0).mean(), logged.var(axis=0).mean()
+        metrics["policy/action_share"] = changed / jnp.maximum(changed + offset, 1e-12)
+    return metrics
 
 
 def policy_objective(config: MSGConfig) -> Objective:
@@ -94,7 +131,17 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
     if rule.shared:
         rule = rule._replace(backup=shards.across(rule.backup))
     window = (config.chunk or shards.members) if ensemble.in_windows else config.members
-    critics = Fused(ensemble, shards, window, read=lambda heads: smallest(heads, axis=1))
+    bins = config.value_bins()
+
+    def value_of(outputs: Float[Array, "..."]) -> Float[Array, "member head batch"]:
+        """Q of every network, as it is or as the expectation over bins."""
+        return outputs if bins is None else bins.value(outputs)
+
+    def read(outputs: Float[Array, "..."]) -> Float[Array, "member batch"]:
+        """Q_i: the smaller of a pair."""
+        return smallest(value_of(outputs), axis=1)
+
+    critics = Fused(ensemble, shards, window, read)
     objective = policy_objective(config)
     # Members' deviations are taken with ddof 0 everywhere: the square root of N / (N - ddof) is beta's.
     ddof = ensemble.ddof if config.ddof is None else config.ddof
@@ -108,7 +155,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
 
     def init(key: PRNGKeyArray) -> MSGState:
         policy_key, critic_key = jax.random.split(key)
-        policy = Policy.init(observation_size, action_size, config.hidden, key=policy_key)
+        policy = make_policy(config, observation_size, action_size, key=policy_key)
         params = ensemble.init(critic_key)
         target_beta = config.beta if config.target_beta is None else config.target_beta
         return MSGState(
@@ -117,6 +164,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             critics=OnlineAndTarget(params, jax.tree.map(jnp.copy, params)),
             critic_optimiser=adam_init(params),
             log_temperature=Trained.of(jnp.log(jnp.float32(config.temperature))),
+            policy_average=jax.tree.map(jnp.copy, policy) if config.policy_average else None,
             hyper=as_arrays(
                 Hyper,
                 config,
@@ -126,7 +174,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         )
 
     def policy_evaluation_step(
-        state: MSGState, batch: Batch, noise: Noise
+        state: MSGState, batch: Batch, noise: Noise, *, climbing: bool = True
     ) -> tuple[Learned, Metrics]:
         """For i = 1, ..., N: theta_i by Adam on L_i + alpha H_i, and target_i towards theta_i."""
         hyper, here = state.hyper, noise.of(shards.here())
@@ -141,21 +189,22 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             lambda mine: next_pi.sample(mine.member_actions),
             here,
         )
-        next_values = rule.backup(next_heads, widened * hyper.target_beta)
+        next_values = rule.backup(value_of(next_heads), widened * hyper.target_beta)
         own_rows = here.rows if config.splits_rows else None
         y = losses.td_targets(batch, hyper.discount, next_values, own_rows)
 
-        policy_actions = pi.sample(noise.policy_actions) if separate else None
+        policy_actions, _ = pi.sample_and_log_prob(noise.policy_actions)
 
         def asked(mine: Noise) -> Asked:
             own = pi.sample(mine.member_actions) if regularise and own_samples else None
-            return Asked(logged=batch.actions, regulariser=own, policy=policy_actions)
+            policy = policy_actions if at_policy_sample or (separate and climbing) else None
+            return Asked(logged=batch.actions, regulariser=own, policy=policy)
 
         def critic_loss(q: Asked, y: Any, mine: Noise) -> Float[Array, " member"]:
             """L_i + alpha H_i                                                           (Eqs. 5, 8)"""
             loss = td_of(q.logged, y, mine)
             if regularise:  # H_i = E[Q_i(s, a_i)] - E[Q_i(s, a)],  a_i ~ pi(s)
-                loss += hyper.alpha * (critics.read(compared(q)) - critics.read(q.logged)).mean(-1)
+                loss += hyper.alpha * (read(compared(q)) - read(q.logged)).mean(-1)
             return loss
 
         learned = critics.step(
@@ -167,20 +216,44 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             y,
             here,
             weight=hyper.alpha if at_policy_sample else None,
+            also=sass_loss(batch) if config.sass else None,
             learning_rate=hyper.critic_learning_rate,
             tau=hyper.tau,
         )
         q, y = learned.answers, shards.gathered(y)
-        gap = critics.read(compared(q)) - critics.read(q.logged)
+        gap = read(compared(q)) - read(q.logged)
         td = td_of(q.logged, y, noise)
-        return learned, {"critic/regulariser": gap.mean(), **critic_metrics(td, q.logged, y)}
+        metrics = critic_metrics(td, value_of(q.logged), y)
+        return learned, {"critic/regulariser": gap.mean(), **metrics}
 
     def td_of(
-        heads: Float[Array, "member head rows"], y: Float[Array, "member rows"], noise: Noise
+        heads: Float[Array, "member head rows *bin"], y: Float[Array, "member rows"], noise: Noise
     ) -> Float[Array, " member"]:
-        """L_i = 1/2 E[w_i (Q_i(s, a) - y_i)^2]; a pair counts as one network, once as two.    (Eq. 5)"""
+        """L_i = 1/2 E[w_i (Q_i(s, a) - y_i)^2], or the cross-entropy over bins instead (Eq. 5)."""
+        # A pair of networks counts as one; before 0.2 it counted as two.
         networks = rule.heads if config.double_q == "sum" else 1
-        return networks * td_loss(heads, y, noise.weights)
+        loss = td_loss if bins is None else bins.cross_entropy
+        return networks * loss(heads, y, noise.weights)
+
+    def sass_loss(batch: Batch) -> Callable[[PyTree, PyTree, Noise], Float[Array, " member"]]:
+        """The authors' self-supervised loss: features of (s, a) find those of (s', a') and themselves,
+        a' logged in half of the rows and uniform in the others."""
+
+        def loss(online: PyTree, slow: PyTree, mine: Noise) -> Float[Array, " member"]:
+            assert ensemble.features is not None and batch.next_actions is not None
+            key = jax.random.fold_in(mine.ensemble_key, 1)
+            uniform = jax.random.uniform(key, batch.actions.shape, minval=-1.0)
+            half = jnp.arange(len(batch.rewards))[:, None] < len(batch.rewards) // 2
+            logged = half & jnp.isfinite(batch.next_actions)
+            following = jnp.where(logged, jnp.nan_to_num(batch.next_actions), uniform)
+            here = ensemble.features(online, batch.observations, batch.actions)
+            there = ensemble.features(
+                jax.lax.stop_gradient(slow), batch.next_observations, following
+            )
+            both = losses.contrastive_loss(here, there) + losses.contrastive_loss(here, here)
+            return config.sass * 0.5 * both.mean(axis=1)
+
+        return loss
 
     def compared(q: Asked) -> Any:
         """Where H looks beside the data."""
@@ -189,22 +262,31 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         return q.policy if q.regulariser is None else q.regulariser
 
     def policy_loss(
-        policy: Policy, state: MSGState, batch: Batch, noise: Noise, learned: Learned
+        policy: AnyPolicy, state: MSGState, batch: Batch, noise: Noise, learned: Learned
     ) -> tuple[Float[Array, ""], Metrics]:
         """-E[mean_i Q_i(s, a) + beta std_i Q_i(s, a)], a ~ pi(s), or what goes with the targets (Eq. 7);
         -E[log pi(a | s)] of the logged actions while warming up."""
-        pi = policy(batch.observations)
+        pi, beta = policy(batch.observations), widened * state.hyper.beta
         actions, log_prob = pi.sample_and_log_prob(noise.policy_actions)
         if learned.slopes is not None:
             values = learned.slopes(actions)
         else:  # of the critics before this step, as the slopes are
-            values = ensemble.values(
-                state.critics.online, batch.observations, actions, key=noise.ensemble_key
-            )
-        bound = objective(values, widened * state.hyper.beta)
+            params, key = state.critics.online, noise.ensemble_key
+            values = read(ensemble.heads(params, batch.observations, actions, key=key))
+        logged = None if config.splits_rows else jax.lax.stop_gradient(read(learned.answers.logged))
+        climbed = values - logged if config.bound == "relative" and logged is not None else values
+        bound = objective(climbed, beta)
         likelihood = pi.log_prob(batch.actions)
+        distance = ((pi.mode - batch.actions) ** 2).sum(-1)
         temperature = jnp.exp(state.log_temperature.params)
         bonus = 0.0 if config.entropy == "off" else -temperature * log_prob
+        gain = bound + bonus
+        if (
+            config.cloning
+        ):  # the bound by E|Q|, so that nu means the same whatever the rewards' scale
+            size = jax.lax.stop_gradient(jnp.maximum(jnp.abs(values).mean(), 1e-8))
+            penalty = distance if config.cloning_loss == "squared" else -likelihood
+            gain = bound / size + bonus - config.cloning * penalty
         warming_up = state.step < config.warmup_steps
         metrics = {
             "policy/objective": bound.mean(),
@@ -213,12 +295,14 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             "policy/entropy": -log_prob.mean(),
             "policy/log_likelihood": likelihood.mean(),
             "policy/temperature": temperature,
+            "policy/distance": distance.mean(),
+            **spread_metrics(values, logged, climbed, beta),
         }
-        return -jnp.where(warming_up, likelihood, bound + bonus).mean(), metrics
+        return -jnp.where(warming_up, likelihood, gain).mean(), metrics
 
     def policy_optimisation_step(
         state: MSGState, batch: Batch, noise: Noise, learned: Learned
-    ) -> tuple[Trained[Policy], Trained[Float[Array, ""]], Metrics]:
+    ) -> tuple[Trained[AnyPolicy], Trained[Float[Array, ""]], Metrics]:
         """The policy by Adam, and the temperature of its entropy bonus."""
         gradient, metrics = jax.grad(policy_loss, has_aux=True)(
             state.policy.params, state, batch, noise, learned
@@ -244,16 +328,32 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         )
         # The barrier asks the compiler not to draw the same noise again in every use of it.
         noise = jax.lax.optimization_barrier(noise)
-        learned, critic_report = policy_evaluation_step(state, batch, noise)
-        policy, temperature, report = policy_optimisation_step(state, batch, noise, learned)
-        return MSGState(
-            step=state.step + 1,
-            policy=policy,
-            critics=learned.critics,
-            critic_optimiser=learned.optimiser,
-            log_temperature=temperature,
-            hyper=state.hyper,
-        ), critic_report | report
+
+        def critics_and_policy() -> tuple[MSGState, Metrics]:
+            learned, report = policy_evaluation_step(state, batch, noise)
+            policy, temperature, more = policy_optimisation_step(state, batch, noise, learned)
+            average = state.policy_average
+            if config.policy_average:
+                average = move_towards(average, policy.params, jnp.float32(config.policy_average))
+            changed = {"policy": policy, "log_temperature": temperature, "policy_average": average}
+            # A mean over steps of which only every k-th has these numbers.
+            more = {name: config.policy_every * value for name, value in more.items()}
+            return after(learned)._replace(**changed), report | more
+
+        def critics_alone() -> tuple[MSGState, Metrics]:
+            learned, report = policy_evaluation_step(state, batch, noise, climbing=False)
+            silent = jax.eval_shape(critics_and_policy)[1]
+            return after(learned), jax.tree.map(jnp.zeros_like, silent) | report
+
+        def after(learned: Learned) -> MSGState:
+            return state._replace(
+                step=state.step + 1, critics=learned.critics, critic_optimiser=learned.optimiser
+            )
+
+        if config.policy_every == 1:
+            return critics_and_policy()
+        due = state.step % config.policy_every == 0
+        return jax.lax.cond(due, critics_and_policy, critics_alone)
 
     def act(
         state: MSGState,
@@ -261,18 +361,19 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "batch action"]:
-        return state.policy.params.act(observations, key=key)
+        policy = state.policy.params if state.policy_average is None else state.policy_average
+        return policy.act(observations, key=key)
 
     def values(
         state: MSGState,
         observations: Float[Array, "batch observation"],
         actions: Float[Array, "batch action"],
     ) -> Float[Array, "member batch"]:
-        return ensemble.values(state.critics.online, observations, actions)
+        return read(ensemble.heads(state.critics.online, observations, actions))
 
     def beta(state: MSGState) -> Float[Array, ""]:
         return jnp.float32(deviations(rule.objective, widened * state.hyper.beta, config.members))
 
-    algorithm = Algorithm(init, update, act, values, beta)
+    algorithm = Algorithm(init, update, act, values, beta, wants_next_actions=config.sass > 0.0)
     # Members have the networks, their averages and Adam's two moments, but not its count.
     return divided(algorithm, shards.devices, lambda s: (s.critics, *s.critic_optimiser[1:]))

@@ -5,6 +5,7 @@ from math import inf
 from typing import Any, ClassVar, Literal, get_args
 
 from chary.algos.critics import LONG_RUN, TargetEntropy, require_target_entropy
+from chary.categorical import Bins
 from chary.devices import Devices
 from chary.ensembles import EnsembleShape, check_name
 from chary.errors import CharyError, unknown_name
@@ -19,7 +20,7 @@ from chary.targets import TARGETS
 TargetName = Literal["independent", "double-q", "shared-mean", "shared-lcb", "shared-min"]
 Modulation = Literal["sign", "gaussian"]
 MemberRows = Literal["auto", "whole", "split"]
-Bound = Literal["state", "expectation"]
+Bound = Literal["state", "expectation", "relative"]
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ class MSGConfig:
     """TD loss of a double-q member: half the mean over batch and both networks, with a random weight for
     each, as the authors have it; or the sum over both with one weight, as in chary before 0.2."""
     bound: Bound = "state"
-    """The policy climbs the expectation over states of the bound (Eq. 7), or the bound of the
-    expectation (Appendix G)."""
+    """What the policy climbs: the expectation over states of the bound (Eq. 7), the bound of the
+    expectation (Appendix G), or the bound of what an action changes, Q_i(s, pi(s)) - Q_i(s, a) with the
+    logged a, from which members' offsets are gone (relative)."""
     ddof: Literal[0, 1] | None = None
     """Subtracted from N in the variance that the bound is made of; by default the authors' choice: 1 for
     multihead and mimo, 0 for all others."""
@@ -104,6 +106,34 @@ class MSGConfig:
     target_entropy: TargetEntropy = "auto"
     """Entropy of the policy that tuning aims at, in nats over all action dimensions; auto is minus their
     number."""
+
+    cloning: float = 0.0
+    """Weight nu of a cloning penalty that stays on the policy, against the bound divided by E|Q|; 0 for
+    none."""
+    cloning_loss: Literal["squared", "likelihood"] = "squared"
+    """The penalty: the squared distance between the policy's mode and the logged action, or minus the
+    logged action's log-likelihood."""
+    policy: Literal["gaussian", "deterministic"] = "gaussian"
+    """A squashed Gaussian, or one action a state, with clipped noise on it in TD targets as in TD3."""
+    target_noise: float = 0.2
+    """Deviation of that noise."""
+    target_noise_clip: float = 0.5
+    """Largest magnitude of that noise."""
+    policy_every: int = 1
+    """Updates of the critics for one of the policy."""
+    policy_average: float = 0.0
+    """Share of the policy's new weights that enters, at every step, the average that acts; 0 acts by the
+    weights themselves."""
+    critic_loss: Literal["squared", "hl-gauss"] = "squared"
+    """Regression to the TD target by its squared error, or by cross-entropy over bins of values."""
+    bins: int = 101
+    """Bins of values for hl-gauss."""
+    value_range: tuple[float, float] | Literal["auto"] = "auto"
+    """Lowest and highest value of the bins; auto are the least and the most that the data's rewards can
+    add up to."""
+    sass: float = 0.0
+    """Weight of the authors' self-supervised loss on the critics' features (theirs is 1), which the
+    paper's runs do without."""
 
     BEFORE: ClassVar[dict[str, Any]] = {
         "next_actions": "shared",
@@ -182,16 +212,64 @@ class MSGConfig:
         require(0.0 < self.dropout < 1.0, "dropout", self.dropout, "above 0 and below 1")
         require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
         require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
+        self._check_policy()
+        self._check_critics()
         require_rate("critic-learning-rate", self.critic_learning_rate)
         require_rate("policy-learning-rate", self.policy_learning_rate)
         require_rate("temperature-learning-rate", self.temperature_learning_rate)
         require_target_entropy(self.target_entropy)
+
+    def _check_policy(self) -> None:
+        require(self.cloning >= 0.0, "cloning", self.cloning, "at least 0")
+        require(self.target_noise >= 0.0, "target-noise", self.target_noise, "at least 0")
+        clip = self.target_noise_clip
+        require(clip >= 0.0, "target-noise-clip", clip, "at least 0")
+        require(self.policy_every >= 1, "policy-every", self.policy_every, "at least 1")
+        average = self.policy_average
+        require(0.0 <= average <= 1.0, "policy-average", average, "between 0 and 1")
+        if self.policy == "deterministic" and self.entropy != "off":
+            raise CharyError(
+                "--policy deterministic has no entropy to give a bonus for: add --entropy off."
+            )
+
+    def _check_critics(self) -> None:
+        require(self.bins >= 2, "bins", self.bins, "at least 2")
+        require(self.sass >= 0.0, "sass", self.sass, "at least 0")
+        if self.value_range != "auto":
+            low, high = self.value_range
+            require(low < high, "value-range", self.value_range, "a lower and a higher value")
+        if self.critic_loss == "hl-gauss" and ":" in self.ensemble:
+            raise CharyError(
+                f"--critic-loss hl-gauss does not go with --ensemble {self.ensemble}: an ensemble of "
+                "your own gives values, not bins of them."
+            )
+        if self.sass and self.ensemble not in ("deep", "none"):
+            raise CharyError(
+                f"--sass does not go with --ensemble {self.ensemble}: it trains the features of "
+                "separate networks. Use --ensemble deep."
+            )
+        if self.splits_rows and self.bound == "relative":
+            raise CharyError(
+                "--bound relative does not go with --member-rows split: every member must know the "
+                "logged actions of all rows. Use --member-rows whole."
+            )
 
     @property
     def splits_rows(self) -> bool:
         """Whether the batch is divided among the members."""
         chosen = self.member_rows
         return chosen == "split" or (chosen == "auto" and self.ensemble == "batch")
+
+    def value_bins(self) -> Bins | None:
+        """The bins of a critic's values; None where it gives a value itself."""
+        if self.critic_loss == "squared":
+            return None
+        if self.value_range == "auto":
+            raise CharyError(
+                "--critic-loss hl-gauss needs a range of values: --value-range LOW HIGH, or data to "
+                "take it from."
+            )
+        return Bins(*self.value_range, self.bins)
 
     def shape(self, observation_size: int, action_size: int) -> EnsembleShape:
         """What the ensemble is built from."""
@@ -202,6 +280,7 @@ class MSGConfig:
             action_size=action_size,
             hidden=self.hidden,
             layer_norm=self.layer_norm,
+            outputs=self.bins if self.critic_loss == "hl-gauss" else 1,
             complete_heads=self.double_q == "mean",
             mimo_repetition=self.mimo_repetition,
             modulation=self.modulation,

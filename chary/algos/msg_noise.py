@@ -49,13 +49,14 @@ class Noise(NamedTuple):
         return jnp.take_along_axis(batch, self.rows[..., None], axis=1)
 
     def in_order(
-        self, heads: Float[Array, "member head rows"], size: int
-    ) -> Float[Array, "member head rows"]:
+        self, heads: Float[Array, "member head rows *outputs"], size: int
+    ) -> Float[Array, "member head rows *outputs"]:
         """Values of a batch of that size, back in the batch's own order; those of a share stay."""
         if self.rows is None or self.rows.shape[-1] < size:
             return heads
-        places = jnp.argsort(self.rows, axis=-1)
-        return jnp.take_along_axis(heads, places[:, None], axis=-1)
+        places = jnp.argsort(self.rows, axis=-1)[:, None]
+        places = places.reshape(*places.shape, *(1 for _ in heads.shape[3:]))
+        return jnp.take_along_axis(heads, places, axis=2)
 
 
 def draw_noise(

@@ -75,6 +75,19 @@ def scale_for_returns(dataset: Dataset, span: float) -> float:
     return span / there
 
 
+def value_range(dataset: Dataset, reward: RewardTransform, discount: float) -> tuple[float, float]:
+    """The least and the most that a discounted sum of rewards like the data's can be.
+
+    A reward at a true end is the last; any other may come again in every step that follows.
+    """
+    rewards = reward.scale * (np.asarray(dataset.rewards, np.float64) + reward.shift)
+    steps = 1.0 / max(1.0 - discount, 1.0 / dataset.size)
+    sums = np.where(dataset.terminals, rewards, rewards * steps)
+    low, high = float(sums.min()), float(sums.max())
+    margin = 0.01 * (high - low) or 1.0  # a target at the very edge has half of its bell outside
+    return low - margin, high + margin
+
+
 def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each column, in double precision and without a copy of the whole."""
     total, squares = np.zeros((2, values.shape[1]))

@@ -2,8 +2,8 @@
 
 An ensemble is a value of two functions. `init(key)` makes the parameters, and
 `heads(params, observations, actions, key=None)` gives Q-values as (member, head, batch): one head a
-member, or two for double-Q. The key is for what a kind draws in training; without one the values are
-the same every time.
+member, or two for double-Q; where a network has several outputs, they are a last axis. The key is for
+what a kind draws in training; without one the values are the same every time.
 
 Observations and actions come as (batch, ...) shared by all members, or as (member, batch, ...): members
 that share no weights act by themselves, and some kinds learn from rows of each member's own.
@@ -28,7 +28,7 @@ class Ensemble(NamedTuple):
     """N Q-functions of the same shape."""
 
     init: Callable[[PRNGKeyArray], PyTree]
-    heads: Callable[..., Float[Array, "member head batch"]]
+    heads: Callable[..., Float[Array, "member head batch *outputs"]]
     shares_weights: bool
     """Members that share weights are given one action sample for all."""
     arrange: Callable[[int, PRNGKeyArray], Int[Array, "member batch"]] | None = None
@@ -36,6 +36,9 @@ class Ensemble(NamedTuple):
     None for the batch's own."""
     in_windows: bool = False
     """Whether parameters have a first axis of members, and `heads` takes any window of it."""
+    features: Callable[..., Float[Array, "member head batch unit"]] | None = None
+    """`features(params, observations, actions)`: the last hidden layer of every network, for kinds
+    whose members have one each."""
     ddof: int = 0
     """Subtracted from N in the members' variance, as the authors of MSG have it for this kind."""
 
@@ -59,6 +62,8 @@ class EnsembleShape(NamedTuple):
     action_size: int
     hidden: Sequence[int]
     layer_norm: bool
+    outputs: int = 1
+    """Numbers that a network gives for an input: one value, or the logits of so many bins."""
     complete_heads: bool = True
     """Whether the two heads of a double-Q member share nothing; otherwise they are two outputs."""
     mimo_repetition: float = 0.5
@@ -87,6 +92,11 @@ def join(
         ],
         axis=-1,
     )
+
+
+def outputs_of(values: Float[Array, "*axes output"]) -> Float[Array, "*axes_and_outputs"]:
+    """A network's outputs as they are, or its only one without an axis of its own."""
+    return values.squeeze(-1) if values.shape[-1] == 1 else values
 
 
 def by_member(pairs: Float[Array, "*#member batch pair"]) -> Float[Array, "#member 1 batch pair"]:
@@ -142,7 +152,7 @@ def in_copies(single: Ensemble, copies: int) -> Ensemble:
         observations: Float[Array, "*#member batch observation"],
         actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "member head batch"]:
+    ) -> Float[Array, "member head batch *outputs"]:
         values = jax.vmap(lambda copy: single.heads(copy, observations, actions, key=key))(params)
         return values.squeeze(2).swapaxes(0, 1)
 

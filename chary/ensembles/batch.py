@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.ensembles import Ensemble, EnsembleShape, by_member, join
+from chary.ensembles import Ensemble, EnsembleShape, by_member, join, outputs_of
 from chary.nets import LayerNorm, glorot, relu
 from chary.products import product
 
@@ -59,19 +59,19 @@ def make_batch(shape: EnsembleShape) -> Ensemble:
             layer(before, after, norm=shape.layer_norm, key=k)
             for (before, after), k in zip(sizes, hidden_keys, strict=True)
         ]
-        return (*hidden, layer(shape.hidden[-1], 1, norm=False, key=last_key))
+        return (*hidden, layer(shape.hidden[-1], shape.outputs, norm=False, key=last_key))
 
     def heads(
         params: tuple[ModulatedDense, ...],
         observations: Float[Array, "*#member batch observation"],
         actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "member head batch"]:
+    ) -> Float[Array, "member head batch *outputs"]:
         del key  # nothing random in the forward pass
         inputs = by_member(join(observations, actions))
         *hidden, last = params
         for dense in hidden:
             inputs = relu(dense(inputs))
-        return last(inputs).squeeze(-1)
+        return outputs_of(last(inputs))
 
     return Ensemble(init, heads, shares_weights=True)

@@ -7,7 +7,7 @@ the masks of all members are drawn anew in every step; without a key they are N 
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.ensembles import Ensemble, EnsembleShape, by_member, join
+from chary.ensembles import Ensemble, EnsembleShape, by_member, join, outputs_of
 from chary.nets import MLP, relu
 
 FIXED_SEED = 0
@@ -19,7 +19,9 @@ def make_dropout(shape: EnsembleShape) -> Ensemble:
     kept = 1.0 - shape.dropout
 
     def init(key: PRNGKeyArray) -> MLP:
-        return MLP.init(shape.inputs, shape.hidden, 1, layer_norm=shape.layer_norm, key=key)
+        return MLP.init(
+            shape.inputs, shape.hidden, shape.outputs, layer_norm=shape.layer_norm, key=key
+        )
 
     def masks(key: PRNGKeyArray) -> list[Float[Array, "member head 1 units"]]:
         """0 or 1 / kept for each hidden unit: what is left is scaled so that sums stay as large."""
@@ -32,12 +34,12 @@ def make_dropout(shape: EnsembleShape) -> Ensemble:
         observations: Float[Array, "*#member batch observation"],
         actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "member head batch"]:
+    ) -> Float[Array, "member head batch *outputs"]:
         key = jax.random.key(FIXED_SEED) if key is None else key
         units = by_member(join(observations, actions))
         *hidden, last = params.layers
         for layer, mask in zip(hidden, masks(key), strict=True):
             units = relu(layer(units)) * mask
-        return last(units).squeeze(-1)
+        return outputs_of(last(units))
 
     return Ensemble(init, heads, shares_weights=True)

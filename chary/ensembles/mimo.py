@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.ensembles import Ensemble, EnsembleShape, join
+from chary.ensembles import Ensemble, EnsembleShape, join, outputs_of
 from chary.nets import MLP, Dense
 
 
 def make_mimo(shape: EnsembleShape) -> Ensemble:
     """Only the first and the last layer grow with the number of members."""
-    members, outputs = shape.members, shape.members * shape.heads
+    members, outputs = shape.members, shape.members * shape.heads * shape.outputs
 
     def init(key: PRNGKeyArray) -> MLP:
         inputs = members * shape.inputs
@@ -25,7 +25,7 @@ def make_mimo(shape: EnsembleShape) -> Ensemble:
         observations: Float[Array, "*#member batch observation"],
         actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "member head batch"]:
+    ) -> Float[Array, "member head batch *outputs"]:
         del key  # the order of the rows is drawn by `arrange`
         pairs = join(observations, actions)
         if pairs.ndim == 2:
@@ -33,7 +33,8 @@ def make_mimo(shape: EnsembleShape) -> Ensemble:
         else:
             side_by_side = jnp.moveaxis(pairs, 0, 1).reshape(pairs.shape[1], -1)
             values = params(side_by_side)
-        return values.T.reshape(members, shape.heads, -1)
+        values = values.reshape(-1, members, shape.heads, shape.outputs)
+        return outputs_of(jnp.moveaxis(values, 0, 2))
 
     def arrange(batch: int, key: PRNGKeyArray) -> Int[Array, "member batch"]:
         """Each member its own shuffle of the first rows; the rest stay in place, alike for all."""

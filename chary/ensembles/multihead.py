@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.ensembles import Ensemble, EnsembleShape, join
+from chary.ensembles import Ensemble, EnsembleShape, join, outputs_of
 from chary.nets import MLP
 
 
@@ -11,7 +11,7 @@ def make_multihead(shape: EnsembleShape) -> Ensemble:
     """Members differ in the last layer only, at about the cost of one network."""
 
     def init(key: PRNGKeyArray) -> MLP:
-        outputs = shape.members * shape.heads
+        outputs = shape.members * shape.heads * shape.outputs
         return MLP.init(shape.inputs, shape.hidden, outputs, layer_norm=shape.layer_norm, key=key)
 
     def heads(
@@ -19,13 +19,12 @@ def make_multihead(shape: EnsembleShape) -> Ensemble:
         observations: Float[Array, "*#member batch observation"],
         actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "member head batch"]:
+    ) -> Float[Array, "member head batch *outputs"]:
         del key  # nothing random in the forward pass
         pairs = join(observations, actions)
-        if pairs.ndim == 2:
-            return params(pairs).T.reshape(shape.members, shape.heads, -1)
-        # Rows of each member's own: all outputs are computed, and member i's are kept.
-        values = params(pairs).reshape(*pairs.shape[:2], shape.members, shape.heads)
-        return jnp.einsum("ibih->ihb", values)
+        values = params(pairs).reshape(*pairs.shape[:-1], shape.members, shape.heads, shape.outputs)
+        if pairs.ndim == 3:  # rows of each member's own: all outputs are computed, and its own kept
+            return outputs_of(jnp.einsum("ibiho->ihbo", values))
+        return outputs_of(jnp.moveaxis(values, 0, 2))
 
     return Ensemble(init, heads, shares_weights=True, ddof=1)

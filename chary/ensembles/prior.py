@@ -32,7 +32,7 @@ def make_prior(shape: EnsembleShape) -> Ensemble:
         observations: Float[Array, "*#member batch observation"],
         actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "member head batch"]:
+    ) -> Float[Array, "member head batch *outputs"]:
         del key  # nothing random in the forward pass
         # Only the parameters are stopped: the policy climbs the prior's slope as well.
         prior = jax.lax.stop_gradient(params.prior)

@@ -36,7 +36,7 @@ def make_tree(shape: EnsembleShape) -> Ensemble:
         observations: Float[Array, "*#member batch observation"],
         actions: Float[Array, "*#member batch action"],
         key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "member head batch"]:
+    ) -> Float[Array, "member head batch *outputs"]:
         del key  # nothing random in the forward pass
         features = join(observations, actions)
         for layer in params.trunk:

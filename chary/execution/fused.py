@@ -104,6 +104,7 @@ class Fused(NamedTuple):
         noise: AnyNoise,
         *,
         weight: Any = None,
+        also: Callable[[PyTree, PyTree, Any], Any] | None = None,
         learning_rate: Any,
         tau: Any,
     ) -> Learned:
@@ -111,7 +112,8 @@ class Fused(NamedTuple):
 
         `asked(noise)` is what is asked. `weight` is the weight of the mean value at the policy's actions
         in the loss, by which the gradient there is divided to give that of Q_i; None where the loss does
-        not look there: then no weight learns from these rows.
+        not look there: then no weight learns from these rows. `also(online, target, noise)` is a loss of
+        each member on its parameters, beside what it learns from answers.
         """
         size, with_policy = len(observations), asked(noise).policy is not None
         only_slope = with_policy and weight is None
@@ -136,9 +138,13 @@ class Fused(NamedTuple):
             found = iter([mine.in_order(part, size) for part in parts])
             return Asked(*(None if x is None else next(found) for x in actions))
 
-        def total(params: PyTree, policy: Any, goals: Any, mine: Any) -> tuple[Any, Asked]:
+        def total(
+            params: PyTree, policy: Any, slow: PyTree, goals: Any, mine: Any
+        ) -> tuple[Any, Asked]:
             q = answers(params, policy, mine)
             each = loss(q, goals, mine)
+            if also is not None:
+                each += also(params, slow, mine)
             if only_slope:
                 each += self.read(q.policy).mean(axis=-1)  # no weight learns from it
             return each.sum(), q
@@ -153,8 +159,8 @@ class Fused(NamedTuple):
         def work(window: Window, carry: Any) -> Any:
             moving, seen, slopes = carry
             mine = noise.of(window)
-            params, goals = window.of((moving.online, targets))
-            gradient, q = gradient_of(params, everywhere(window), goals, mine)
+            params, slow, goals = window.of((moving.online, moving.target, targets))
+            gradient, q = gradient_of(params, everywhere(window), slow, goals, mine)
             if with_policy:
                 gradient, in_actions = gradient
                 slopes = window.put(slopes, Slopes(self.read(q.policy), in_actions / factor))
