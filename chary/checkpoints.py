@@ -16,6 +16,8 @@ from chary.errors import CharyError
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".saving-"
+LATER = (".sums[", ".state.hyper.")
+"""Where a version of chary may have more than the one that wrote a checkpoint."""
 
 State = TypeVar("State")
 # JAX is imported where it is needed: who only reads logs does not wait for it.
@@ -81,7 +83,11 @@ def restore(folder: Path, step: int, like: State) -> State:
         raise DamagedCheckpointError(f"{names[0]} is not what was saved")
     leaves = _named_leaves(like)
     try:
-        restored = _orbax_restore(path / "arrays", leaves)
+        stored = _stored_names(path / "arrays")
+        # A sum of a metric, or a setting, that is newer than the checkpoint begins as it would anew.
+        newer = {n: x for n, x in leaves.items() if n not in stored and n.startswith(LATER)}
+        kept = {n: x for n, x in leaves.items() if n not in newer}
+        restored = _orbax_restore(path / "arrays", kept) | newer
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise DamagedCheckpointError(_short(error)) from error
     structure = jax.tree.structure(like)
@@ -121,6 +127,11 @@ def _orbax_save(path: Path, leaves: Leaves) -> None:
     with _checkpointer() as checkpointer:
         checkpointer.save(path.absolute(), _on_host(leaves))
         checkpointer.wait_until_finished()
+
+
+def _stored_names(path: Path) -> set[str]:
+    with _checkpointer() as checkpointer:
+        return set(checkpointer.metadata(path.absolute()).item_metadata.tree)
 
 
 def _orbax_restore(path: Path, leaves: Leaves) -> Leaves:

@@ -98,7 +98,7 @@ def spread_metrics(
 
     `policy/pushed_down`: the share of members whose value the bound's gradient lowers, because its
     weight 1 + beta (Q_i - mean) / std is negative. `policy/action_share`: what an action changes of the
-    spread, E[var_i(Q_i(s, pi(s)) - Q_i(s, a))], as a share of itself and the offsets, E[var_i Q_i(s, a)].
+    spread, E[var_i(Q_i(s, pi(s)) - Q_i(s, a))], as a share of itself and offsets, E[var_i Q_i(s, a)].
     """
     mean, std = mean_and_std(climbed)
     weight = 1.0 + beta * (climbed - mean) / jnp.maximum(std, 1e-8)
@@ -302,8 +302,8 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
 
     def policy_optimisation_step(
         state: MSGState, batch: Batch, noise: Noise, learned: Learned
-    ) -> tuple[Trained[AnyPolicy], Trained[Float[Array, ""]], Metrics]:
-        """The policy by Adam, and the temperature of its entropy bonus."""
+    ) -> tuple[dict[str, Any], Metrics]:
+        """What changes in the state: the policy by Adam, and the temperature of its entropy bonus."""
         gradient, metrics = jax.grad(policy_loss, has_aux=True)(
             state.policy.params, state, batch, noise, learned
         )
@@ -315,7 +315,12 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             tuned = temperature.step(temperature_gradient, state.hyper.temperature_learning_rate)
             # Tuning, its moments included, begins after the warm-up.
             temperature = either(state.step < config.warmup_steps, temperature, tuned)
-        return state.policy.step(gradient, state.hyper.policy_learning_rate), temperature, metrics
+        policy = state.policy.step(gradient, state.hyper.policy_learning_rate)
+        changed: dict[str, Any] = {"policy": policy, "log_temperature": temperature}
+        if config.policy_average:
+            share = jnp.float32(config.policy_average)
+            changed["policy_average"] = move_towards(state.policy_average, policy.params, share)
+        return changed, metrics
 
     def update(state: MSGState, batch: Batch, key: PRNGKeyArray) -> tuple[MSGState, Metrics]:
         noise = draw_noise(
@@ -331,11 +336,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
 
         def critics_and_policy() -> tuple[MSGState, Metrics]:
             learned, report = policy_evaluation_step(state, batch, noise)
-            policy, temperature, more = policy_optimisation_step(state, batch, noise, learned)
-            average = state.policy_average
-            if config.policy_average:
-                average = move_towards(average, policy.params, jnp.float32(config.policy_average))
-            changed = {"policy": policy, "log_temperature": temperature, "policy_average": average}
+            changed, more = policy_optimisation_step(state, batch, noise, learned)
             # A mean over steps of which only every k-th has these numbers.
             more = {name: config.policy_every * value for name, value in more.items()}
             return after(learned)._replace(**changed), report | more

@@ -2,13 +2,15 @@
 asked of them in one batch, and in place.
 
 An algorithm says at which actions every critic is asked (`Asked`) and what it learns from the answers
-(a loss for each member). Where members are separate networks, the same backward pass also gives the
-gradient of every Q_i in the policy's actions, which is all that the policy needs of them (`Slopes`).
+(a loss for each member). The noise of a step knows the part of every window of members
+(`noise.of(window)`), and which rows each member sees, in which order (`arranged`, `in_order`). Where
+members are separate networks, the same backward pass also gives the gradient of every Q_i in the
+policy's actions, which is all that the policy needs of them (`Slopes`).
 """
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,17 +34,6 @@ class Asked(NamedTuple):
     """One action a state for all members; asked only where the gradient in it comes for free."""
 
 
-class Noise(Protocol):
-    """What is random in a step, of which every window of members has its part."""
-
-    ensemble_key: Any
-
-    def of(self, window: Window) -> Any: ...
-    def arranged(self, batch: Any) -> Any: ...
-    def in_order(self, heads: Any, size: int) -> Any: ...
-
-
-AnyNoise = TypeVar("AnyNoise", bound=Noise)
 MemberLoss = Callable[[Asked, Any, Any], Float[Array, " member"]]
 """`loss(answers, target, noise)` of each member."""
 
@@ -79,7 +70,7 @@ class Fused(NamedTuple):
     """From a critic's outputs to its value."""
 
     def target_values(
-        self, critics: PyTree, observations: Any, actions: Callable[[Any], Any], noise: AnyNoise
+        self, critics: PyTree, observations: Any, actions: Callable[[Any], Any], noise: Any
     ) -> Any:
         """Outputs of the target networks at `actions(noise)`, of the members here."""
 
@@ -101,7 +92,7 @@ class Fused(NamedTuple):
         asked: Callable[[Any], Asked],
         loss: MemberLoss,
         targets: Any,
-        noise: AnyNoise,
+        noise: Any,
         *,
         weight: Any = None,
         also: Callable[[PyTree, PyTree, Any], Any] | None = None,

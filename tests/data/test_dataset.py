@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -448,3 +449,56 @@ def test_next_actions_are_those_of_the_next_row_and_unknown_at_ends(columns: Col
         else:
             np.testing.assert_array_equal(action, unit[row + 1])
     np.testing.assert_array_equal(part.next_actions, np.asarray(whole.next_actions)[some])
+
+
+# ---- several steps ------------------------------------------------------------------------------------
+
+
+def by_hand(dataset: Dataset, scaling: Scaling, n: int, gamma: float) -> list[dict[str, Any]]:
+    """Transitions of n steps in a plain loop, row by row."""
+    rows = []
+    for t in range(dataset.size):
+        total, k = 0.0, 0
+        while True:
+            here = t + k
+            total += gamma**k * float(scaling.rewards(dataset.rewards[here]))
+            if dataset.terminals[here] or dataset.timeouts[here] or k == n - 1:
+                break
+            k += 1
+        following = np.full(dataset.action_size, np.nan)
+        if not (dataset.terminals[t + k] or dataset.timeouts[t + k]):
+            following = dataset.actions[t + k + 1]
+        rows.append(
+            {
+                "rewards": total,
+                "discounts": 0.0 if dataset.terminals[t + k] else gamma**k,
+                "next_observations": dataset.next_observations[t + k],
+                "next_actions": following,
+            }
+        )
+    return rows
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 50])
+@pytest.mark.parametrize("some", [False, True])
+def test_transitions_of_several_steps(dataset: Dataset, n: int, some: bool) -> None:
+    """Episodes have 20 rows; every other truly ends, and all others are cut by a time limit."""
+    scaling = Scaling.of(dataset, RewardTransform(2.0, 0.3), normalise_observations=False)
+    indices = np.array([119, 0, 38, 39, 18, 57]) if some else None
+    batch = dataset.transitions(scaling, indices, next_actions=True, n_step=n, discount=0.9)
+    expected = by_hand(dataset, scaling, n, 0.9)
+    expected = [expected[i] for i in indices] if indices is not None else expected
+    for name in ("rewards", "discounts", "next_observations", "next_actions"):
+        found = np.asarray(getattr(batch, name))
+        np.testing.assert_allclose(found, [row[name] for row in expected], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(
+        batch.observations,
+        dataset.observations if indices is None else dataset.observations[indices],
+    )
+
+
+def test_one_step_is_what_it_was(dataset: Dataset) -> None:
+    scaling = Scaling.of(dataset, RewardTransform(), normalise_observations=False)
+    plain = dataset.transitions(scaling)
+    np.testing.assert_array_equal(plain.discounts, 1.0 - dataset.terminals)
+    np.testing.assert_array_equal(plain.rewards, dataset.rewards)
