@@ -55,12 +55,17 @@ class Agent:
         self.folder = folder
         """The run folder this was learned in."""
 
-    def act(self, observations: np.ndarray, *, key: Any = None) -> np.ndarray:
-        """Actions for one observation or a batch: the policy's mode, or a sample with a JAX key."""
+    def act(
+        self, observations: np.ndarray, *, key: Any = None, best_of: int | None = None
+    ) -> np.ndarray:
+        """Actions for one observation or a batch: the policy's mode, a sample with a JAX key, or with
+        `best_of` the sample of so many whose lower confidence bound is largest."""
         rows = self._rows(observations)
-        if key is None:
-            whenever = Moments(*np.zeros((2, len(rows)), np.uint32))
-            unit = self._act_by_row(MODE, rows, whenever, _evaluation_key(0, 0))
+        if key is None or best_of is not None:
+            each = Moments(np.arange(len(rows), dtype=np.uint32), np.zeros(len(rows), np.uint32))
+            way = MODE if best_of is None else resolve(f"best-of-{best_of}").main
+            key = _evaluation_key(self.seed, 0) if key is None else key
+            unit = self._act_by_row(way, rows, each, key)
         else:
             unit = self.algorithm.act(self.state, jnp.asarray(rows), key=key)
         actions = self.scaling.from_unit(np.asarray(unit))
@@ -120,8 +125,9 @@ class Agent:
     ) -> EvalResult:
         """Run the policy in the task that belongs to the dataset.
 
-        `act` is how: by its `mode`, by a `sample` at every step, or `both`, which runs every start twice
-        and has the samples' results in `EvalResult.sampled`.
+        `act` is how: by its `mode`, by a `sample` at every step, by the sample with the largest bound of
+        32 (`best-of-32`), or `both` mode and sample, which runs every start twice and has the samples'
+        results in `EvalResult.sampled`.
         """
         if self.task is None:
             raise CharyError("this dataset has no simulator to evaluate in.")

@@ -47,7 +47,8 @@ class RunConfig:
     final_episodes: int = 100
     """Episodes of the evaluation at the end; 0 for none at all, here or on the way."""
     act: str = "mode"
-    """How the policy acts in evaluations: mode, sample, or both (the mode, and samples beside it)."""
+    """How the policy acts in evaluations: mode, sample, both (the mode, and samples beside it), or
+    best-of-32: of so many samples the one with the largest lower confidence bound."""
     checkpoint_minutes: float = 5.0
     """Time between checkpoints; there is also one at each evaluation and at the end."""
     validation: float = 0.0

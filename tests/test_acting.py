@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chary
-from chary import algos, prepare
+from chary import acting, algos, prepare
 from chary.acting import MODE, SAMPLE
 from chary.agent import Agent
 from chary.cli import main
@@ -175,7 +175,7 @@ def test_a_policy_of_many_actions_a_state_draws_them(name: str, settings: dict[s
 
 
 def test_another_way_of_acting_is_refused(tmp_path: Path, maze_file: Path) -> None:
-    message = r"--act is 'median', but must be mode, sample or both\."
+    message = r"--act is 'median', but must be mode, sample, both or best-of-32, say\."
     with pytest.raises(CharyError, match=message):
         make_agent().evaluate(1, act="median")
     with pytest.raises(CharyError, match=message):
@@ -190,7 +190,9 @@ def test_a_wrong_option_is_one_message(
     where = ["--runs" if command[0] == "study" else "--run", str(tmp_path / "new")]
     assert main([*command, "--dataset", str(maze_file), "--act", "median", *where]) == 2
     found = capsys.readouterr()
-    expected = "chary: error: --act is 'median', but must be mode, sample or both.\n"
+    expected = (
+        "chary: error: --act is 'median', but must be mode, sample, both or best-of-32, say.\n"
+    )
     assert (found.out, found.err) == ("", expected)
     assert not (tmp_path / "new").exists()
 
@@ -200,3 +202,23 @@ def test_the_papers_presets_report_both() -> None:
         assert prepare.configure("msg", preset, "")[1].act == "both"
     assert prepare.configure("msg", "small", "")[1].act == "mode"
     assert prepare.configure("iql", "paper-antmaze", "")[1].act == "mode"
+
+
+def test_the_best_of_several_samples_is_the_one_with_the_largest_bound() -> None:
+    agent = make_agent("msg", members=3)
+    observations, key = np.random.default_rng(0).standard_normal((5, 3)), jax.random.key(3)
+    chosen = agent.act(observations, key=key, best_of=8)
+    for row, action in enumerate(chosen):
+        own = jax.random.fold_in(jax.random.fold_in(key, row), 0)
+        repeated = np.tile(observations[row], (8, 1))
+        draws = agent.act(repeated, key=own)
+        bounds = agent.uncertainty(repeated, draws).lcb
+        np.testing.assert_allclose(action, draws[np.argmax(bounds)], rtol=1e-5, atol=1e-6)
+    with pytest.raises(CharyError, match="no critics to choose the best by"):
+        make_agent("bc").act(observations, best_of=8)
+
+
+@pytest.mark.parametrize("act", ["best-of-0", "best-of-", "best-of-1.5", "best"])
+def test_a_best_of_that_is_none(act: str) -> None:
+    with pytest.raises(CharyError, match="must be mode, sample, both or best-of-32"):
+        acting.resolve(act)

@@ -31,7 +31,8 @@ def main(arguments: list[str]) -> int:
             run: The run folder.
             episodes: How many episodes to run.
             which: The last state of the run, or the one that scored best while training.
-            act: How the policy acts: mode, sample, or both, which runs every start twice.
+            act: How the policy acts: mode, sample, best-of-32 (of so many samples the one with the
+                largest bound), or both mode and sample, which runs every start twice.
             seed: Seed of the episodes' starts and of sampled actions.
             json: Print the result, every episode included, as one JSON object.
         """

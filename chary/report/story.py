@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.acting import WAYS
+from chary.acting import resolve
 from chary.errors import CharyError
 from chary.lines import Record, is_number
 from chary.report.sound import require_shapes, require_summary
@@ -105,8 +105,10 @@ class RunStory:
     @property
     def act(self) -> str:
         """How the policy acts for the numbers that rank it; older runs do not say, and take the mode."""
-        ways = WAYS.get(str(self.part("run").get("act", "mode")))
-        return ways.main.name if ways else "unknown"
+        try:
+            return resolve(str(self.part("run").get("act", "mode"))).main.name
+        except CharyError:
+            return "unknown"
 
     @property
     def smallest_return(self) -> float | None:
