@@ -124,10 +124,13 @@ def _parse(
 
 
 def _show(name: str, outcome: "Outcome", *, as_json: bool) -> None:
-    from chary.theory.laboratory import readable
+    from chary.theory.laboratory import CONSTANTS, CONSTANTS_TITLE, constants, readable
 
     rows = outcome.rows if as_json else readable(outcome)
     facts = {**outcome.facts, "figure": str(outcome.figure)}
     show(rows, outcome.columns, as_json=as_json, title=SUMMARIES[name], **facts)
-    if not as_json:
-        print(f"figure: {outcome.figure}")
+    if as_json:
+        return
+    if "constants" in outcome.facts:
+        show(constants(outcome), CONSTANTS, as_json=False, title=CONSTANTS_TITLE)
+    print(f"figure: {outcome.figure}")

@@ -1,6 +1,7 @@
 """Figures of the theory laboratory."""
 
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
     from chary.theory.width import WidthResult
 
 SHARED, INDEPENDENT, EDGE = "#c44e52", "#31688e", "0.35"
-WIDTH_COLOURS = {"ntk": INDEPENDENT, "maximal-update": "#55a868"}
+INFINITE = SHARED
+WIDTH_COLOURS = {"linearised": "#8172b3", "ntk": INDEPENDENT, "maximal-update": "#55a868"}
 NAMES = {
     "independent": "Independent",
     "double-q": "Independent double-Q",
     "shared-mean": "Shared mean",
     "shared-lcb": "Shared LCB",
     "shared-min": "Shared min",
-    "ntk": "NTK",
+    "linearised": "NTK, linearised",
+    "ntk": "NTK, trained",
     "maximal-update": "Maximal update",
 }
 
@@ -48,8 +51,8 @@ def draw_linear(result: "LinearResult", destination: Path, *, settings: str) -> 
         figure, destination,
         "Shared pessimistic targets can be optimistic: in the runs right of zero in the middle the "
         "lower confidence bound lies above the value without pessimism. With independent targets it "
-        "never does. Right: the run with the largest bonus; lines are Theorem 3.1, dots an ensemble "
-        f"that was drawn and iterated. {settings}",
+        "never lies above the mean of the same members. Right: the run with the largest bonus; lines "
+        f"are Theorem 3.1, dots an ensemble that was drawn and iterated. {settings}",
     )  # fmt: skip
 
 
@@ -108,7 +111,7 @@ def draw_chain(
     axes[0, 0].legend(fontsize=8, frameon=False, loc="upper left")
     _finish(
         figure, destination,
-        "The policy walks to the right; the shaded interval has no data. Wanted: little spread on the "
+        "The policy walks to the right; the shaded interval has no data. Desired: little spread on the "
         "right, where the data tells all, more on the left, from where the gap must be crossed, "
         f"rising through the gap from right to left. {settings}",
     )  # fmt: skip
@@ -120,73 +123,106 @@ def draw_chain(
 def draw_width(
     result: "WidthResult", rows: list[dict], true: np.ndarray, destination: Path, *, settings: str
 ) -> None:
-    """Bands of each width in both parameterisations and of the closed forms, the spreads alone on a
-    logarithmic scale below, and what becomes of two numbers as the width grows."""
-    widths = sorted({width for _, width in result.values})
-    columns = len(widths) + 2
-    figure, axes = _canvas(3, columns, (2.5 * columns + 0.6, 8.2))
-    for row, (name, colour) in zip(axes, WIDTH_COLOURS.items(), strict=False):
-        for axis, below, width in zip(row, axes[2], widths, strict=False):
-            members = result.values[name, width]
-            mean, std = members.mean(axis=0), members.std(axis=0)
-            _band(axis, mean, std, colour, true)
-            axis.set_title(f"{NAMES[name]}, width {width}, N = {len(members)}", fontsize=8)
-            below.plot(_grid(), std, color=colour, linewidth=1.4, label=NAMES[name])
-            below.set_title(f"Width {width}", fontsize=8)
-        row[0].set_ylabel(r"$Q(s, \pi(s))$, mean and 2 std")
-    for column, curve, title in (
-        (-2, result.finite_time, "NTK, infinite width,\nas many gradient steps"),
-        (-1, result.complete, "NTK, infinite width,\ncomplete fits with ridge"),
+    """A row a width: bands of each kind of networks, and their spreads. Then infinite width, and what
+    becomes of some numbers as the width or sigma_b grows."""
+    widths = sorted({ensemble.width for ensemble in result.ensembles})
+    figure, axes = _canvas(len(widths) + 2, 4, (10.6, 1.95 * (len(widths) + 2) + 0.6))
+    bands, spreads, summary = axes[:-1, :3], axes[:-1, 3], axes[-1]
+    for ensemble in result.ensembles:
+        row, column = widths.index(ensemble.width), list(WIDTH_COLOURS).index(ensemble.network)
+        title = f"{NAMES[ensemble.network]}, width {ensemble.width}, N = {len(ensemble.values)}"
+        mean, std = ensemble.values.mean(axis=0), ensemble.values.std(axis=0)
+        colour = WIDTH_COLOURS[ensemble.network]
+        _with_spread(bands[row, column], spreads[row], mean, std, colour, true, title)
+    for axis in spreads[:-1]:
+        axis.plot(_grid(), result.infinite.std, "--", color=INFINITE, linewidth=1.0)
+    for column, curve, style, title in (
+        (0, result.infinite, "--", "NTK, infinite width, gradient steps"),
+        (1, result.complete, ":", "NTK, infinite width, ridge"),
     ):
-        _band(axes[0, column], curve.mean, curve.std, SHARED, true)
-        axes[0, column].set_title(title, fontsize=8)
-        axes[2, column].plot(_grid(), curve.std, color=SHARED, linewidth=1.4)
-        axes[2, column].set_title(title, fontsize=8)
-    for axis in axes[2, : len(widths)]:
-        axis.plot(
-            _grid(), result.finite_time.std, "--", color=SHARED, linewidth=1.0, label="infinite"
-        )
-    for axis in axes[2]:
+        _with_spread(
+            bands[-1, column], spreads[-1], *curve, INFINITE, true, title, style=style
+        )  # fmt: skip
+    for axis in spreads:
         _logarithmic(axis)
-    axes[2, 0].set_ylabel("std of the members")
+        axis.set_title("std of the members", fontsize=8)
+    for axis in bands.flat:  # not every width is trained
+        axis.set_visible(axis.has_data())
     # Complete fits may diverge, and have a height of their own.
-    for group in (axes[0, :-1], axes[0, -1:], axes[1, : len(widths)], axes[2, :-1], axes[2, -1:]):
-        _share_height(group)
-        for axis in group:
-            axis.set_xlabel("state $s$")
-    _against_width(axes[1, -2], rows, "error", "distance from infinite width")
-    _against_width(axes[1, -1], rows, "ratio", "std left over right of the gap")
-    axes[1, -1].axhline(1.0, color="black", linewidth=0.8)
-    axes[0, 0].legend(fontsize=7, frameon=False, loc="upper left")
-    axes[2, 0].legend(fontsize=7, frameon=False, loc="lower left")
+    for group in ([axis for axis in bands.flat if axis != bands[-1, 1]], [bands[-1, 1]], spreads):
+        _share_height([axis for axis in group if axis.get_visible()])
+    for axis in bands[:, 0]:
+        axis.set_ylabel(r"$Q(s, \pi(s))$")
+    for axis in axes[-2]:
+        axis.set_xlabel("state $s$")
+    bands[0, 0].legend(fontsize=7, frameon=False, loc="lower right")
+    _against_width(summary[0], rows, "error", "distance from infinite width")
+    _against_width(summary[1], rows, "left", "std left of the gap")
+    _against_width(summary[2], rows, "ratio", "std left over right of the gap")
+    _against_bias(summary[3], result.constants)
     _finish(
         figure, destination,
-        "Top: networks in NTK parameterisation approach the infinitely wide one (red) as their width "
-        "grows. Middle: in maximal-update parameterisation. Bottom: their spreads alone. Right, in the "
-        "middle: each member's distance from what the infinitely wide network makes of the same initial "
-        "function, relative to the latter's spread, and the form of the spread; bars are 95% bootstrap "
-        f"intervals over members. {settings}",
+        "Bands are means and two standard deviations of linearised networks in NTK parameterisation, in "
+        "closed form; of the same networks, trained; and of maximal-update networks, trained. Right: "
+        "their spreads. Red: infinite width (dashed: as many gradient steps, dotted: complete fits with "
+        "the ridge). Below: each member's distance from what infinite width makes of the same initial "
+        "function; the size of the spread; its form; and its form at infinite width for several "
+        f"constants. Bars are 95% bootstrap intervals over members. {settings}",
     )  # fmt: skip
+
+
+def _with_spread(
+    band: "Axes", spread: "Axes", mean: np.ndarray, std: np.ndarray, colour: str, true: np.ndarray,
+    title: str, style: str = "-",
+) -> None:  # fmt: skip
+    """A band in its own panel, and its spread beside others in another."""
+    _band(band, mean, std, colour, true)
+    band.set_title(title, fontsize=8)
+    spread.plot(_grid(), std, style, color=colour, linewidth=1.4)
 
 
 def _against_width(axis: "Axes", rows: list[dict], key: str, title: str) -> None:
     from matplotlib.ticker import NullLocator
 
-    widths: list[int] = []
     for name, colour in WIDTH_COLOURS.items():
         mine = [row for row in rows if row["network"] == name and row[key] is not None]
-        widths = [row["width"] for row in mine]
-        values = np.array([row[key] for row in mine])
-        low, high = np.array([row[f"{key}_interval"] for row in mine]).T
-        bars = np.maximum([values - low, high - values], 0.0)
+        if not mine:
+            continue
+        widths, values = (np.array([row[k] for row in mine]) for k in ("width", key))
+        bars = None
+        if f"{key}_interval" in mine[0]:
+            low, high = np.array([row[f"{key}_interval"] for row in mine]).T
+            bars = np.maximum([values - low, high - values], 0.0)
         axis.errorbar(widths, values, bars, fmt="o-", color=colour, markersize=3, label=NAMES[name])
+    infinite = next(row for row in rows if row["network"] == "infinite")
+    if key in infinite:
+        axis.axhline(infinite[key], color=INFINITE, linestyle="--", linewidth=1.0, label="infinite")
     _logarithmic(axis)
     axis.set_xscale("log")
-    axis.set_xticks(widths, [str(width) for width in widths])
+    widths = sorted({row["width"] for row in rows if "width" in row})
+    axis.set_xticks(widths, [str(width) for width in widths], rotation=45)
     axis.xaxis.set_minor_locator(NullLocator())
     axis.set_xlabel("width")
     axis.set_title(title, fontsize=8)
-    axis.legend(fontsize=7, frameon=False)
+    if key == "error":  # once for all panels
+        axis.legend(fontsize=6, frameon=False)
+
+
+def _against_bias(axis: "Axes", constants: list[dict]) -> None:
+    """Left over right at infinite width, for the constants that the paper does not give."""
+    for key, marker, name in (("ratio", "o", "gradient steps"), ("ridge_ratio", "s", "ridge")):
+        for weight_std, fill in ((1.0, INFINITE), (1.5, "none")):
+            mine = [r for r in constants if r["weight_std"] == weight_std and r[key] is not None]
+            axis.plot(
+                [row["bias_std"] for row in mine], [row[key] for row in mine], marker,
+                color=INFINITE, markerfacecolor=fill, markersize=4,
+                label=rf"{name}, $\sigma_w = {weight_std:g}$",
+            )  # fmt: skip
+    axis.axhline(1.0, color="black", linewidth=0.8)
+    axis.set_ylim(bottom=0.0)
+    axis.set_xlabel(r"$\sigma_b$")
+    axis.set_title("the same at infinite width", fontsize=8)
+    axis.legend(fontsize=6, frameon=False, loc="lower right")
 
 
 # ---- shared by all ---------------------------------------------------------------------------------
@@ -220,10 +256,11 @@ def _band(axis: "Axes", mean: np.ndarray, std: np.ndarray, colour: str, true: np
     axis.plot(grid, true, "--", color="black", linewidth=0.9, label="true value")
 
 
-def _share_height(axes: np.ndarray) -> None:
+def _share_height(axes: "Iterable[Axes]") -> None:
     """One height for all, with the gap marked."""
     from chary.theory.mdp import GAP
 
+    axes = list(axes)
     low = min(axis.get_ylim()[0] for axis in axes)
     high = max(axis.get_ylim()[1] for axis in axes)
     for axis in axes:

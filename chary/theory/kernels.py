@@ -1,9 +1,12 @@
-"""Infinitely wide networks with one erf layer: their kernels, and gradient descent in closed form.
+"""Fitted Q evaluation with a tangent kernel that does not change, in closed form.
 
-Gradient descent on a wide network in NTK parameterisation is gradient descent on a linear model whose
-kernel Theta does not change (Lee et al. 2019). Fitted Q evaluation with it is affine in the initial
-function, so that n steps of it are the power of a matrix, and its mean and variance over
-initialisations follow from the kernel K of the initial function. Everything here is double precision.
+Full-batch gradient descent on a model that is linear in its parameters is a linear recursion: a step
+multiplies the error along each eigenvector of the kernel Theta(X, X) by one number, so that t steps are
+that number's power. Fitted Q evaluation is then affine in the initial function, and n iterations are the
+power of a matrix. This is exact for two kinds of networks: the infinitely wide one in NTK
+parameterisation, whose kernel does not change while it learns (Lee et al. 2019), and the linearisation
+of a finite one (`linearised.py`). It is not exact for a finite network itself, whose kernel changes.
+Everything here is double precision.
 """
 
 from typing import NamedTuple
@@ -17,9 +20,23 @@ from chary.theory.mdp import Chain
 Matrix = Float[np.ndarray, "a b"]
 
 
+class Tangents(NamedTuple):
+    """Theta between rows of three kinds and the logged pairs X."""
+
+    at_x: Float[np.ndarray, "transition transition"]
+    """Theta(X, X)."""
+    at_next_x: Float[np.ndarray, "transition transition"]
+    """Theta(X', X)."""
+    at_points: Float[np.ndarray, "point transition"]
+    """Theta(Z, X), for the points Z that are looked at."""
+
+
 class Kernels(NamedTuple):
-    """Of a network sigma_w / sqrt(n) v . erf(sigma_w / sqrt(d) W x + sigma_b b) + sigma_b c, with
-    standard normal parameters and n to infinity."""
+    """Of an infinitely wide network with one erf layer, the limit n to infinity of
+
+        sigma_w / sqrt(n) v . erf(sigma_w / sqrt(d) W x + sigma_b b) + sigma_b c
+
+    with standard normal parameters."""
 
     weight_std: float
     bias_std: float
@@ -48,6 +65,10 @@ class Kernels(NamedTuple):
         covariance = self.covariance(a, b)
         slopes = 4.0 / np.pi / np.sqrt(self._scales(a, b) - 4.0 * covariance**2)
         return self.nngp(a, b) + self.weight_std**2 * covariance * slopes
+
+    def tangents(self, data: Chain, points: Float[np.ndarray, "point d"]) -> Tangents:
+        """Theta on the data and at the points."""
+        return Tangents(*(self.ntk(rows, data.x) for rows in (data.x, data.next_x, points)))
 
 
 class Evaluation(NamedTuple):
@@ -82,9 +103,7 @@ class Evaluation(NamedTuple):
 
 
 def descend(
-    kernels: Kernels,
-    data: Chain,
-    points: Float[np.ndarray, "point d"],
+    theta: Tangents,
     *,
     discount: float,
     learning_rate: float,
@@ -97,8 +116,8 @@ def descend(
     (1 - learning_rate eigenvalue)^steps. With f = f_0 + Theta(., X) alpha, a fit adds
     P (R + gamma f(X') - f(X)) to alpha, which is affine: `iterations` of them are a power.
     """
-    count = len(data.x)
-    eigenvalues, basis = np.linalg.eigh(kernels.ntk(data.x, data.x) / count)
+    count = len(theta.at_x)
+    eigenvalues, basis = np.linalg.eigh(theta.at_x / count)
     eigenvalues = np.maximum(eigenvalues, 0.0)  # rounding makes some of them negative
     if learning_rate * eigenvalues[-1] >= 2.0:
         raise CharyError(
@@ -112,27 +131,19 @@ def descend(
         small, learning_rate * steps, (1.0 - left) / np.where(small, 1.0, eigenvalues)
     )
     fit = (basis * gained) @ basis.T / count
-    change = discount * kernels.ntk(data.next_x, data.x) - kernels.ntk(data.x, data.x)
+    change = discount * theta.at_next_x - theta.at_x
     total = affine_power(np.eye(count) + fit @ change, fit, iterations)
-    return Evaluation(kernels.ntk(points, data.x) @ total, discount)
+    return Evaluation(theta.at_points @ total, discount)
 
 
-def solve(
-    kernels: Kernels,
-    data: Chain,
-    points: Float[np.ndarray, "point d"],
-    *,
-    discount: float,
-    ridge: float,
-    iterations: int,
-) -> Evaluation:
+def solve(theta: Tangents, *, discount: float, ridge: float, iterations: int) -> Evaluation:
     """Fitted Q evaluation where every fit is complete: Theorem 3.1, with Theta(X, X) + ridge I.
 
     With f = f_0 + Theta(., X) alpha, a fit sets alpha to P (R + gamma f(X') - f_0(X)).
     """
-    fit = np.linalg.inv(kernels.ntk(data.x, data.x) + ridge * np.eye(len(data.x)))
-    total = affine_power(discount * fit @ kernels.ntk(data.next_x, data.x), fit, iterations)
-    return Evaluation(kernels.ntk(points, data.x) @ total, discount)
+    fit = np.linalg.inv(theta.at_x + ridge * np.eye(len(theta.at_x)))
+    total = affine_power(discount * fit @ theta.at_next_x, fit, iterations)
+    return Evaluation(theta.at_points @ total, discount)
 
 
 def affine_power(
@@ -152,8 +163,8 @@ def affine_power(
     return result @ constant
 
 
-def spectral_radius(kernels: Kernels, data: Chain, *, discount: float, ridge: float) -> float:
+def spectral_radius(theta: Tangents, *, discount: float, ridge: float) -> float:
     """Of gamma C: complete fits converge where it is below 1."""
-    gram = kernels.ntk(data.x, data.x) + ridge * np.eye(len(data.x))
-    c = np.linalg.solve(gram, kernels.ntk(data.x, data.next_x)).T
+    gram = theta.at_x + ridge * np.eye(len(theta.at_x))
+    c = np.linalg.solve(gram, theta.at_next_x.T).T
     return float(discount * np.abs(np.linalg.eigvals(c)).max())

@@ -1,96 +1,32 @@
 """Networks of growing width against the infinitely wide one (Appendix F.2 of Ghasemipour et al. 2022).
 
-Two parameterisations of one hidden layer of erf units, on the chain: in NTK parameterisation features
-freeze as the width grows, in the maximal-update one (Yang and Hu 2021) they are learned at every width.
-Both have the same tangent kernel when they begin.
+Three kinds of finite networks: linearised ones, whose end is a closed form; and, trained step by step,
+networks in NTK and in maximal-update parameterisation. Each member is compared with what the infinitely
+wide network makes of the member's own initial function, with the same data and steps.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float
 
+from chary.data.collect import run_jobs
 from chary.progress import progress_bar
 from chary.settings import to_json
-from chary.theory import kernels, mdp, resumable
+from chary.theory import erf_networks, kernels, linearised, mdp, resumable
+from chary.theory.collapse import constants, constants_row
+from chary.theory.erf_networks import PARAMETERISATIONS, Network
+from chary.theory.kernels import Evaluation
 from chary.theory.mdp import Chain
 from chary.theory.width_config import WidthConfig
 
-PARAMETERISATIONS = ("ntk", "maximal-update")
 BOOTSTRAPS = 2000
-
-
-# ---- networks --------------------------------------------------------------------------------------
-
-
-class Network(NamedTuple):
-    """One hidden layer of erf units."""
-
-    weight: Float[Array, "2 hidden"]
-    bias: Float[Array, " hidden"]
-    output: Float[Array, " hidden"]
-    shift: Float[Array, ""]
-
-
-def init_network(width: int, parameterisation: str, *, key: PRNGKeyArray) -> Network:
-    """Normal parameters: of variance 1 in NTK parameterisation, 1 / width in the maximal-update one."""
-    std = 1.0 if parameterisation == "ntk" else width**-0.5
-    keys = jax.random.split(key, 4)
-    shapes = ((2, width), (width,), (width,), ())
-    return Network(*(std * jax.random.normal(k, s) for k, s in zip(keys, shapes, strict=True)))
-
-
-def predict(
-    network: Network, x: Float[Array, "batch 2"], config: WidthConfig, parameterisation: str
-) -> Float[Array, " batch"]:
-    """Q(s, a) of each row. What initialisation makes small in the maximal-update parameterisation the
-    first layer makes up for, and the last does not (the abc of Table 1 in Yang and Hu 2021)."""
-    width = len(network.output)
-    scale = 1.0 if parameterisation == "ntk" else width**0.5
-    inputs = x @ network.weight * (config.weight_std / x.shape[1] ** 0.5)
-    hidden = jax.lax.erf(scale * (inputs + config.bias_std * network.bias))
-    return (
-        hidden @ network.output * (config.weight_std / width**0.5) + config.bias_std * network.shift
-    )
-
-
-# ---- fitted Q evaluation ---------------------------------------------------------------------------
-
-
-def init_networks(config: WidthConfig, parameterisation: str, width: int) -> Network:
-    """The ensemble that the seed gives."""
-    key = jax.random.fold_in(jax.random.key(config.seed), width)
-    keys = jax.random.split(key, config.members_at(width))
-    return jax.jit(jax.vmap(lambda k: init_network(width, parameterisation, key=k)))(keys)
-
-
-def make_iteration(
-    config: WidthConfig, parameterisation: str, data: Chain
-) -> Callable[[Network], Network]:
-    """Each network computes its own targets and is fitted to them: one compiled program."""
-    x, rewards, next_x = (jnp.asarray(column, jnp.float32) for column in data)
-
-    def fit(network: Network) -> Network:
-        targets = rewards + config.discount * predict(network, next_x, config, parameterisation)
-
-        def loss(network: Network) -> Float[Array, ""]:
-            return 0.5 * ((predict(network, x, config, parameterisation) - targets) ** 2).mean()
-
-        def step(_: Array, network: Network) -> Network:
-            gradient = jax.grad(loss)(network)
-            return jax.tree.map(lambda p, g: p - config.learning_rate * g, network, gradient)
-
-        return jax.lax.fori_loop(0, config.steps, step, network)
-
-    # One network after the other: its activations then stay in the processor's cache.
-    return jax.jit(lambda networks: jax.lax.map(fit, networks))
-
-
-# ---- the experiment --------------------------------------------------------------------------------
+STEPWISE = 5
+"""Iterations that are also computed step by step, to check the closed form."""
 
 
 class Curve(NamedTuple):
@@ -104,99 +40,136 @@ class Curve(NamedTuple):
         return cls(values.mean(axis=0), values.std(axis=0))
 
 
-class WidthResult(NamedTuple):
-    """Members' values by parameterisation and width, and the infinitely wide network's."""
+class Ensemble(NamedTuple):
+    """Finite networks of one kind and width, after fitted Q evaluation."""
 
-    values: dict[tuple[str, int], Float[np.ndarray, "member grid"]]
-    predicted: dict[tuple[str, int], Float[np.ndarray, "member grid"]]
+    network: str
+    """linearised, ntk or maximal-update."""
+    width: int
+    values: Float[np.ndarray, "member grid"]
+    predicted: Float[np.ndarray, "member grid"]
     """What the infinitely wide network would have made of each member's own beginning."""
-    finite_time: Curve
-    """Infinite width, the same number of gradient steps."""
+
+
+class WidthResult(NamedTuple):
+    """Finite ensembles and the infinitely wide ones that they are compared with."""
+
+    ensembles: list[Ensemble]
+    infinite: Curve
+    """Infinite width, as many gradient steps."""
     complete: Curve
     """Infinite width, complete fits with the ridge (Theorem 3.1)."""
-    radius: float
-    """Spectral radius of gamma C with the ridge."""
+    constants: list[dict[str, Any]]
+    """The closed forms for other sigma_w and sigma_b."""
     closed_form_error: float
     """Largest difference between the eigendecomposed descent and the same, step by step."""
 
 
 def run_width(config: WidthConfig, folder: Path) -> WidthResult:
-    """Every width in both parameterisations, and the closed forms."""
-    data = mdp.collect(config.episodes, config.length, config.seed)
-    points = mdp.policy_inputs()
-    infinite = config.kernels()
-    descent = kernels.descend(
-        infinite, data, points, discount=config.discount, learning_rate=config.learning_rate,
-        steps=config.steps, iterations=config.iterations,
-    )  # fmt: skip
+    """Closed forms, linearised networks, and networks that are trained in both parameterisations."""
+    data, points, infinite = config.data(), mdp.policy_inputs(), config.kernels()
+    theta = infinite.tangents(data, points)
+    descent = descend(config, theta, config.iterations)
     complete = kernels.solve(
-        infinite, data, points, discount=config.discount, ridge=config.ridge,
-        iterations=config.iterations,
-    )  # fmt: skip
-    values: dict[tuple[str, int], np.ndarray] = {}
-    predicted: dict[tuple[str, int], np.ndarray] = {}
-    for parameterisation in PARAMETERISATIONS:
-        for width in config.widths:
-            begin = init_networks(config, parameterisation, width)
-            end = _train(config, parameterisation, width, data, begin, folder)
-            at = _evaluator(config, parameterisation)
-            case = parameterisation, width
-            values[case] = mdp.finite(at(end, points), f"{parameterisation}, width {width}")
-            beginning = at(begin, points), at(begin, data.x), at(begin, data.next_x)
-            predicted[case] = descent.apply(data, *beginning)
+        theta, discount=config.discount, ridge=config.ridge, iterations=config.iterations
+    )
+    jobs: list[Callable[[], Any]] = [
+        partial(linearised.evaluate, config, network)
+        for width in config.widths
+        for network in _members(config, width)
+    ]
+    jobs += [partial(constants_row, config, pair) for pair in constants()]
+    jobs.append(partial(stepwise_error, config))
+    # Matrices of this size gain nothing from threads of their own: a process a core, one thread each.
+    *found, error = run_jobs(_call, jobs, title="closed forms")
+    starts = [place * config.members for place in range(len(config.widths) + 1)]
+    ensembles = [
+        _linearised(width, found[start : start + config.members], data, descent)
+        for width, start in zip(config.widths, starts, strict=False)
+    ]
+    ensembles += [
+        _trained(config, parameterisation, width, data, descent, folder)
+        for parameterisation in PARAMETERISATIONS
+        for width in config.trained
+    ]
     return WidthResult(
-        values, predicted,
+        ensembles,
         Curve(*descent.moments(infinite, data, points)),
         Curve(*complete.moments(infinite, data, points)),
-        kernels.spectral_radius(infinite, data, discount=config.discount, ridge=config.ridge),
-        _step_by_step_error(config, data, descent),
+        found[starts[-1] :],
+        error,
+    )
+
+
+def _call(job: Callable[[], Any]) -> Any:
+    return job()
+
+
+def descend(config: WidthConfig, theta: kernels.Tangents, iterations: int) -> Evaluation:
+    """Gradient descent with the settings' rate and steps."""
+    return kernels.descend(
+        theta, discount=config.discount, learning_rate=config.learning_rate, steps=config.steps,
+        iterations=iterations,
     )  # fmt: skip
 
 
-def _train(
-    config: WidthConfig,
-    parameterisation: str,
-    width: int,
-    data: Chain,
-    begin: Network,
+def _members(config: WidthConfig, width: int) -> list[Network]:
+    """The ensemble's networks one by one, as NumPy's arrays."""
+    networks = erf_networks.init_networks(config, "ntk", width, config.members)
+    return [
+        jax.tree.map(lambda leaf, place=place: np.asarray(leaf[place]), networks)
+        for place in range(config.members)
+    ]
+
+
+def _linearised(
+    width: int, members: list[linearised.Member], data: Chain, descent: Evaluation
+) -> Ensemble:
+    """Linearised members, and what infinite width makes of their beginnings."""
+    values = np.stack([member.values for member in members])
+    predicted = np.stack([descent.apply(data, *member.initial) for member in members])
+    return Ensemble("linearised", width, values, predicted)
+
+
+def _trained(
+    config: WidthConfig, parameterisation: str, width: int, data: Chain, descent: Evaluation,
     folder: Path,
-) -> Network:
-    """Fitted Q evaluation, gone on with where it was interrupted."""
+) -> Ensemble:  # fmt: skip
+    """Fitted Q evaluation by gradient descent, resumed where it was interrupted."""
+    begin = erf_networks.init_networks(config, parameterisation, width, config.members_at(width))
     # How often it is saved, and what else is compared, does not change what is computed.
-    others = ("widths", "few", "members", "ridge", "checkpoint_minutes")
+    others = ("widths", "trained", "few", "few_from", "ridge", "checkpoint_minutes")
     settings = {k: v for k, v in to_json(config).items() if k not in others}
     settings |= {"parameterisation": parameterisation, "width": width}
     settings["members"] = config.members_at(width)
     with progress_bar(f"{parameterisation}, width {width}", total=config.iterations) as advance:
-        return resumable.iterate(
+        end = resumable.iterate(
             folder / f"width-{parameterisation}-{width}", settings, begin,
-            make_iteration(config, parameterisation, data), config.iterations,
+            erf_networks.make_iteration(config, parameterisation, data), config.iterations,
             minutes=config.checkpoint_minutes, advance=advance,
         )  # fmt: skip
 
+    def at(networks: Network, x: np.ndarray) -> np.ndarray:
+        return erf_networks.values(networks, x, config, parameterisation)
 
-def _evaluator(
-    config: WidthConfig, parameterisation: str
-) -> Callable[[Network, np.ndarray], np.ndarray]:
-    @jax.jit
-    def at(networks: Network, x: Float[Array, "batch 2"]) -> Float[Array, "member batch"]:
-        return jax.lax.map(lambda network: predict(network, x, config, parameterisation), networks)
-
-    return lambda networks, x: np.asarray(at(networks, jnp.asarray(x, jnp.float32)), np.float64)
+    points = mdp.policy_inputs()
+    values = mdp.finite(at(end, points), f"{parameterisation}, width {width}")
+    beginning = at(begin, points), at(begin, data.x), at(begin, data.next_x)
+    return Ensemble(parameterisation, width, values, descent.apply(data, *beginning))
 
 
-def _step_by_step_error(config: WidthConfig, data: Chain, descent: kernels.Evaluation) -> float:
-    """Gradient descent on the infinitely wide network, one step after the other, against its closed
-    form: for the zero function as beginning, at the grid."""
-    infinite, points = config.kernels(), mdp.policy_inputs()
-    theta, next_theta = infinite.ntk(data.x, data.x), infinite.ntk(data.next_x, data.x)
+def stepwise_error(config: WidthConfig) -> float:
+    """The first iterations of gradient descent on the infinitely wide network, one step after the other,
+    against their closed form: for the zero function as beginning, at the grid."""
+    data, iterations = config.data(), min(STEPWISE, config.iterations)
+    theta = config.kernels().tangents(data, mdp.policy_inputs())
     alpha = np.zeros(len(data.x))
-    for _ in range(config.iterations):
-        targets = data.rewards + config.discount * next_theta @ alpha
+    for _ in range(iterations):
+        targets = data.rewards + config.discount * theta.at_next_x @ alpha
         for _ in range(config.steps):
-            alpha = alpha + config.learning_rate / len(data.x) * (targets - theta @ alpha)
-    slow = infinite.ntk(points, data.x) @ alpha
-    return float(np.abs(slow - descent.gain @ data.rewards).max())
+            alpha = alpha + config.learning_rate / len(data.x) * (targets - theta.at_x @ alpha)
+    closed = descend(config, theta, iterations).gain @ data.rewards
+    return float(np.abs(theta.at_points @ alpha - closed).max())
 
 
 # ---- what is reported ------------------------------------------------------------------------------
@@ -206,10 +179,13 @@ def bootstrap(
     statistic: Callable[[Float[np.ndarray, "member grid"]], float],
     members: Float[np.ndarray, "member grid"],
 ) -> tuple[float, float, float]:
-    """A statistic of an ensemble and its 95% percentile interval over resampled members."""
+    """A statistic of an ensemble and its 95% percentile interval over resampled members.
+
+    Resamples in which it is not defined are left out: few members may all be the same one.
+    """
     rng = np.random.default_rng(0)
     draws = rng.integers(len(members), size=(BOOTSTRAPS, len(members)))
-    low, high = np.quantile([statistic(members[draw]) for draw in draws], (0.025, 0.975))
+    low, high = np.nanquantile([statistic(members[draw]) for draw in draws], (0.025, 0.975))
     return statistic(members), float(low), float(high)
 
 
@@ -217,35 +193,34 @@ def rows(result: WidthResult) -> list[dict[str, Any]]:
     """A row a network: the form of its spread, and its distance from the infinitely wide one.
 
     `error` is that of each member against what the infinitely wide network makes of the same initial
-    function, root mean square over grid and members and relative to the spread of the latter; it is
-    free of the chance in who the members are. `std_error` compares the ensembles' spreads.
+    function, root mean square over grid and members; it is free of the chance in who the members are.
+    `std_error` compares the ensembles' spreads. Both are in the unit of Q.
     """
-    infinite = result.finite_time
-    size = float(np.sqrt((infinite.std**2).mean()))
-    table: list[dict[str, Any]] = []
-    for (parameterisation, width), values in result.values.items():
-        difference = values - result.predicted[parameterisation, width]
-        error, low, high = bootstrap(
-            lambda some: float(np.sqrt((some**2).mean())) / size, difference
-        )
-        std_error = bootstrap(
-            lambda some: float(np.sqrt(((some.std(axis=0) - infinite.std) ** 2).mean())) / size,
-            values,
-        )
-        ratio = bootstrap(lambda some: mdp.structure(some.std(axis=0))["ratio"] or np.nan, values)
-        table.append(
-            {
-                "network": parameterisation,
-                "width": width,
-                "members": len(values),
-                "error": error,
-                "error_interval": [low, high],
-                "std_error": std_error[0],
-                "std_error_interval": list(std_error[1:]),
-                **mdp.structure(values.std(axis=0)),
-                "ratio_interval": list(ratio[1:]),
-            }
-        )
-    for name, curve in (("infinite", infinite), ("infinite, ridge", result.complete)):
+    table = [_row(ensemble, result.infinite) for ensemble in result.ensembles]
+    for name, curve in (("infinite", result.infinite), ("infinite, ridge", result.complete)):
         table.append({"network": name, **mdp.structure(curve.std)})
     return table
+
+
+def _row(ensemble: Ensemble, infinite: Curve) -> dict[str, Any]:
+    values = ensemble.values
+    error, *error_interval = bootstrap(
+        lambda some: float(np.sqrt((some**2).mean())), values - ensemble.predicted
+    )
+    std_error, *std_error_interval = bootstrap(
+        lambda some: float(np.sqrt(((some.std(axis=0) - infinite.std) ** 2).mean())), values
+    )
+    _, *ratio_interval = bootstrap(
+        lambda some: mdp.structure(some.std(axis=0))["ratio"] or np.nan, values
+    )
+    return {
+        "network": ensemble.network,
+        "width": ensemble.width,
+        "members": len(values),
+        "error": error,
+        "error_interval": error_interval,
+        "std_error": std_error,
+        "std_error_interval": std_error_interval,
+        **mdp.structure(values.std(axis=0)),
+        "ratio_interval": ratio_interval,
+    }

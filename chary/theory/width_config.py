@@ -5,24 +5,37 @@ from math import inf
 from typing import Any
 
 from chary.settings import require, require_rate
+from chary.theory import mdp
 from chary.theory.kernels import Kernels
+from chary.theory.mdp import Chain
 
-WIDEST = 32768
-"""From this width on ensembles have `few` members."""
+BIAS_STDS = (0.0, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""sigma_b for which the closed forms are tabulated, with sigma_w = 1."""
+OTHERS = ((1.5, 0.05), (1.5, 0.5))
+"""Other sigma_w and sigma_b: those of the erf networks in the tutorial of neural-tangents, the paper's
+library, and a pair with which complete fits diverge."""
 
 
 @dataclass(frozen=True)
 class WidthConfig:
-    """Ensembles of growing width. The defaults are the paper's, but for the two standard deviations:
-    it gives none, and with these its learning rate of 1 is stable."""
+    """Ensembles of growing width. The defaults are the paper's; it gives no sigma_w and no sigma_b.
+
+    sigma_w = 1 is the default of neural-tangents, the paper's library. Its default for biases, none,
+    makes Q odd, Q(-s, -a) = -Q(s, a), which no value function here is. From 0.25 to 1 the closed forms
+    hardly depend on sigma_b (`collapse.py` tabulates it); 0.5 is in the middle.
+    """
 
     widths: tuple[int, ...] = (32, 128, 512, 2048, 8192, 32768)
-    """Hidden units."""
+    """Hidden units of the linearised networks."""
+    trained: tuple[int, ...] = (32, 128, 512, 2048, 8192, 32768)
+    """Hidden units of the networks that are trained, in both parameterisations; may be empty."""
     members: int = 16
     """N, members of an ensemble."""
     few: int = 4
-    """Members where there are 32768 hidden units or more."""
-    weight_std: float = 1.5
+    """Members of the widest ensembles that are trained."""
+    few_from: int = 32768
+    """Hidden units from which on trained ensembles have few members."""
+    weight_std: float = 1.0
     """sigma_w, standard deviation of weights."""
     bias_std: float = 0.5
     """sigma_b, standard deviation of biases."""
@@ -43,15 +56,18 @@ class WidthConfig:
     seed: int = 0
     """Seed of the data and of the networks."""
     checkpoint_minutes: float = 5.0
-    """Time between savings of the state; the same command goes on from there."""
+    """Time between checkpoints; the same command resumes from the last one."""
 
     def __post_init__(self) -> None:
         require(len(self.widths) > 0, "widths", "empty", "at least one number")
-        for width in self.widths:
-            require(width >= 1, "widths", width, "at least 1")
-        require(len(set(self.widths)) == len(self.widths), "widths", self.widths, "different ones")
+        for name in ("widths", "trained"):
+            sizes = getattr(self, name)
+            for width in sizes:
+                require(width >= 1, name, width, "at least 1")
+            require(len(set(sizes)) == len(sizes), name, sizes, "different ones")
         require(self.members >= 2, "members", self.members, "at least 2")
         require(self.few >= 2, "few", self.few, "at least 2")
+        require(self.few_from >= 1, "few-from", self.few_from, "at least 1")
         for name in ("iterations", "steps", "episodes", "length"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         require_rate("weight-std", self.weight_std)
@@ -68,8 +84,12 @@ class WidthConfig:
         )
 
     def members_at(self, width: int) -> int:
-        """The widest ensembles are smaller, as in the paper."""
-        return self.few if width >= WIDEST else self.members
+        """Of an ensemble that is trained; the widest are smaller, as in the paper."""
+        return self.few if width >= self.few_from else self.members
+
+    def data(self) -> Chain:
+        """The transitions that the seed gives."""
+        return mdp.collect(self.episodes, self.length, self.seed)
 
     def kernels(self) -> Kernels:
         """Of the infinitely wide network."""
@@ -78,14 +98,6 @@ class WidthConfig:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
-    # More members for the intervals; less of everything that costs time. Values need some tens of
-    # iterations to arrive left of the gap, and with them the spread; the discount is such that they do.
-    "quick": {
-        "widths": (32, 128, 512, 2048),
-        "members": 64,
-        "discount": 0.9,
-        "iterations": 40,
-        "steps": 100,
-        "episodes": 4,
-    },
+    # All has the paper's size but for the networks that are trained: these are narrower, and fewer.
+    "quick": {"trained": (32, 128, 512), "few_from": 128},
 }

@@ -13,6 +13,7 @@ from chary.errors import CharyError
 from chary.targets import TARGETS
 from chary.theory import chain, mdp
 from chary.theory.chain import ChainConfig
+from chary.theory.members import for_every_member
 from tests.conftest import run_chary
 
 TINY = ChainConfig(
@@ -69,12 +70,34 @@ def test_an_iteration_moves_every_network_towards_its_rules_target(name: str) ->
     assert same is not rule.shared
 
 
+def test_the_quick_preset_keeps_what_the_paper_is_about() -> None:
+    """Its discount, its data, and how far Adam gets in an iteration: at most a rate's length a step."""
+    quick, paper = ChainConfig(**chain.PRESETS["quick"]), ChainConfig()
+    assert (quick.discount, quick.episodes, quick.length) == (0.99, 40, 30)
+    assert quick.learning_rate * quick.steps == pytest.approx(paper.learning_rate * paper.steps)
+    assert quick.discount**quick.iterations < 0.01  # values have arrived
+
+
+def test_members_are_fitted_as_if_alone() -> None:
+    """On threads of their own, with the result that a plain loop over them has."""
+    data = mdp.collect(TINY.episodes, TINY.length, TINY.seed)
+    inputs = np.asarray(data.x, np.float32)
+
+    def fit(scale: jax.Array, offset: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return (inputs * scale).sum() + offset, offset * 2
+
+    scales, offsets = np.arange(5.0, dtype=np.float32), np.ones(5, np.float32)
+    sums, doubles = for_every_member(fit)(scales, offsets)
+    np.testing.assert_allclose(sums, [inputs.sum() * s + 1 for s in range(5)], rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(doubles, 2 * offsets)
+
+
 def test_independent_targets_spread_where_the_gap_must_be_crossed(tmp_path: Path) -> None:
-    """The quick preset made smaller still; the compiler is left to do its best."""
+    """A smaller discount needs fewer iterations; the compiler is left to do its best."""
     result = run_chary(
         "theory", "chain", "--rules", "independent", "--members", 6, "--hidden", 64,
-        "--learning-rate", 3e-3, "--iterations", 50, "--steps", 120, "--json", "--out", tmp_path,
-        XLA_FLAGS="",
+        "--discount", 0.9, "--learning-rate", 3e-3, "--iterations", 50, "--steps", 120, "--json",
+        "--out", tmp_path, XLA_FLAGS="",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "members 6 instead of 64" in result.stderr

@@ -9,9 +9,9 @@ from scipy.special import erf
 
 from chary.errors import CharyError
 from chary.theory import kernels, mdp
+from chary.theory.erf_networks import PARAMETERISATIONS, init_network, predict
 from chary.theory.kernels import Kernels
 from chary.theory.mdp import Chain
-from chary.theory.width import PARAMETERISATIONS, init_network, predict
 from chary.theory.width_config import WidthConfig
 
 INFINITE = Kernels(weight_std=1.5, bias_std=0.5)
@@ -67,9 +67,8 @@ def test_eigendecomposed_descent_is_descent_step_by_step(data: Chain) -> None:
     """For functions that begin anywhere, not only at zero."""
     rng = np.random.default_rng(0)
     starts = [rng.standard_normal((3, n)) for n in (len(POINTS), len(data.x), len(data.x))]
-    descent = kernels.descend(
-        INFINITE, data, POINTS, discount=0.9, learning_rate=0.7, steps=7, iterations=5
-    )
+    theta = INFINITE.tangents(data, POINTS)
+    descent = kernels.descend(theta, discount=0.9, learning_rate=0.7, steps=7, iterations=5)
     at_points, at_x, at_next = starts
     everywhere = INFINITE.ntk(np.concatenate([POINTS, data.x, data.next_x]), data.x)
     values = np.concatenate(starts, axis=1)
@@ -88,9 +87,8 @@ def test_complete_fits_are_the_theorem(data: Chain) -> None:
     rng = np.random.default_rng(0)
     at_x, at_next = rng.standard_normal((2, len(data.x)))
     ridge, discount, exponent = 1e-2, 0.5, 6
-    evaluation = kernels.solve(
-        INFINITE, data, data.next_x, discount=discount, ridge=ridge, iterations=exponent + 1
-    )
+    theta = INFINITE.tangents(data, data.next_x)
+    evaluation = kernels.solve(theta, discount=discount, ridge=ridge, iterations=exponent + 1)
     gram = INFINITE.ntk(data.x, data.x) + ridge * np.eye(len(data.x))
     c = INFINITE.ntk(data.next_x, data.x) @ np.linalg.inv(gram)
     powers = [np.linalg.matrix_power(discount * c, k) for k in range(exponent + 2)]
@@ -100,9 +98,8 @@ def test_complete_fits_are_the_theorem(data: Chain) -> None:
 
 
 def test_moments_are_those_of_sampled_members(data: Chain) -> None:
-    descent = kernels.descend(
-        INFINITE, data, POINTS, discount=0.8, learning_rate=1.0, steps=20, iterations=10
-    )
+    theta = INFINITE.tangents(data, POINTS)
+    descent = kernels.descend(theta, discount=0.8, learning_rate=1.0, steps=20, iterations=10)
     joined = np.concatenate([POINTS, data.x, data.next_x])
     values, basis = np.linalg.eigh(INFINITE.nngp(joined, joined))
     draws = np.random.default_rng(0).standard_normal((4_000, len(joined)))
@@ -129,5 +126,9 @@ def test_the_affine_power_is_a_loop(exponent: int) -> None:
 def test_a_rate_that_diverges_is_refused(data: Chain) -> None:
     with pytest.raises(CharyError, match="--learning-rate 3 is too large"):
         kernels.descend(
-            INFINITE, data, POINTS, discount=0.9, learning_rate=3.0, steps=10, iterations=10
+            INFINITE.tangents(data, POINTS),
+            discount=0.9,
+            learning_rate=3.0,
+            steps=10,
+            iterations=10,
         )

@@ -28,6 +28,14 @@ SMALL = LinearConfig(state_size=4, action_size=4, episodes=2, length=3)
 def regress(
     data: Transitions, weights: np.ndarray, discount: float, shared: bool, iterations: int = 400
 ) -> np.ndarray:
+    """The lower confidence bound of members that were regressed."""
+    values = regress_members(data, weights, discount, shared, iterations)
+    return values.mean(axis=0) - values.std(axis=0)
+
+
+def regress_members(
+    data: Transitions, weights: np.ndarray, discount: float, shared: bool, iterations: int
+) -> np.ndarray:
     """Fit every member to its targets, by least squares from where it began, again and again."""
     x, rewards, next_x = data
     fitted = weights
@@ -37,8 +45,7 @@ def regress(
             next_values = np.tile(next_values.mean(0) - next_values.std(0), (len(weights), 1))
         missing = rewards + discount * next_values - weights @ x.T
         fitted = weights + np.linalg.lstsq(x, missing.T)[0].T
-    values = fitted @ next_x.T
-    return values.mean(axis=0) - values.std(axis=0)
+    return fitted @ next_x.T
 
 
 def contracting(config: LinearConfig) -> Transitions:
@@ -65,9 +72,8 @@ def test_a_few_iterations_are_a_few_regressions(shared: bool) -> None:
     data = contracting(SMALL)
     members = np.random.default_rng(1).standard_normal((5, 8))
     found = iterate(data, members, SMALL.discount, 3, shared=shared)
-    np.testing.assert_allclose(
-        found, regress(data, members, SMALL.discount, shared, iterations=3), atol=1e-9
-    )
+    expected = regress_members(data, members, SMALL.discount, shared, 3)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_exact_members_have_the_moments_of_the_normal_distribution() -> None:
@@ -101,6 +107,33 @@ def test_states_follow_each_other_and_the_policy_repeats_the_action() -> None:
     assert (next_x[2, :4] != x[3, :4]).all()  # the second episode begins anew
 
 
+@pytest.mark.parametrize("members", [2, 16])
+def test_the_bound_of_few_members_is_never_above_their_own_mean(members: int) -> None:
+    """The exact value is another matter: the mean of few drawn members may lie anywhere around it."""
+    config = LinearConfig(runs=200, members=members)
+    result = simulate(config)
+    assert summarise(config, result)["independent_optimistic"] == 0
+    assert (result.sampled_independent < 0.0).all()
+
+
+def test_a_sampled_bonus_is_the_bound_above_the_same_members_mean_without_pessimism() -> None:
+    """Against literal regression of the members that the first run that contracts has drawn."""
+    config = replace(SMALL, runs=20, members=4)
+    result = simulate(config)
+    run = int((result.contraction < 1.0).argmax())
+    rng = np.random.default_rng([config.seed, run])
+    data = draw_transitions(config, rng)
+    members = rng.standard_normal((4, 8))
+    independent, shared = (
+        regress_members(data, members, config.discount, shared, 1001) for shared in (False, True)
+    )
+    own_mean = independent.mean(axis=0)
+    found = result.sampled_independent[0], result.sampled_shared[0]
+    np.testing.assert_allclose(found[0], -independent.std(axis=0), atol=1e-6)
+    expected = shared.mean(axis=0) - shared.std(axis=0) - own_mean
+    np.testing.assert_allclose(found[1], expected, atol=1e-6)
+
+
 def test_the_papers_count() -> None:
     """221 of 1000 runs; that independent targets are never optimistic is seen in sampled members."""
     config = LinearConfig(members=64)
@@ -112,8 +145,8 @@ def test_the_papers_count() -> None:
     assert found["independent_optimistic"] == 0
     assert found["formula_error_shared"] < 1e-6
     assert found["formula_error_independent"] < 1e-6
-    # Monte-Carlo error of n members: std / sqrt(n) for the mean, std / sqrt(2 n) for the deviation.
-    chance = np.sqrt(1.5 / config.members)
+    # Monte-Carlo error of the deviation of n members: std / sqrt(2 n).
+    chance = np.sqrt(0.5 / config.members)
     assert 0.8 * chance < found["sampling_error_independent"] < 1.2 * chance
     assert found["sampling_error_shared"] < 2.0 * chance
 
