@@ -21,14 +21,14 @@ class Bins(NamedTuple):
 
     low: float
     high: float
-    count: int
+    bins: int
 
     @property
     def width(self) -> float:
-        return (self.high - self.low) / self.count
+        return (self.high - self.low) / self.bins
 
     def edges(self) -> Float[Array, " edges"]:
-        return jnp.linspace(self.low, self.high, self.count + 1)
+        return jnp.linspace(self.low, self.high, self.bins + 1)
 
     def value(self, logits: Float[Array, "*axes bin"]) -> Float[Array, "*axes"]:
         """E[z] of the distribution that the logits give."""

@@ -241,6 +241,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
 
         def loss(online: PyTree, slow: PyTree, mine: Noise) -> Float[Array, " member"]:
             assert ensemble.features is not None and batch.next_actions is not None
+            assert mine.ensemble_key is not None
             key = jax.random.fold_in(mine.ensemble_key, 1)
             uniform = jax.random.uniform(key, batch.actions.shape, minval=-1.0)
             half = jnp.arange(len(batch.rewards))[:, None] < len(batch.rewards) // 2

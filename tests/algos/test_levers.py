@@ -330,6 +330,7 @@ def test_the_authors_self_supervised_loss() -> None:
     state, after, batch, noise, _ = one_step(config, batch32)
     before = double(state)
     ensemble_key = draw_noise(config, SIZE, ACTION, shared=False, key=KEY).ensemble_key
+    assert ensemble_key is not None
     uniform = np.asarray(
         jax.random.uniform(jax.random.fold_in(ensemble_key, 1), (SIZE, ACTION), minval=-1.0),
         np.float64,
