@@ -12,7 +12,7 @@ import pytest
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
 from tests.conftest import run_chary
-from tests.ensembles.shapes import make_inputs, make_shape
+from tests.ensembles.shapes import BATCH, make_inputs, make_shape
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_ensemble.py"
 
@@ -79,7 +79,7 @@ def test_what_has_the_parts_of_an_ensemble_is_one(folder: Path) -> None:
     (folder / "mine_good.py").write_text(PARTS)
     ensemble = make_ensemble("mine_good:Good", make_shape(heads=2))
     heads = ensemble.heads(ensemble.init(jax.random.key(0)), *make_inputs())
-    assert heads.shape == (3, 2, 7) and not ensemble.shares_weights
+    assert heads.shape == (3, 2, BATCH) and not ensemble.shares_weights
 
 
 @pytest.mark.parametrize("case", BAD)
