@@ -188,6 +188,7 @@ def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> R
     if not RunFolder.exists(run.run):
         return None
     folder = RunFolder.open(run.run)
+    config = with_target_entropy(config, dataset.action_size)  # as the run there recorded it
     wanted = _identity(algorithm, config, run, dataset)
     differences = _differences(folder, wanted)
     if differences:
@@ -236,9 +237,9 @@ def _differences(folder: RunFolder, wanted: dict[str, Any]) -> list[str]:
 
 
 def _open(key: str, value: Any) -> bool:
-    """Whether a setting may be another: a folder has many names (runs/a, or its whole path), and members
-    at a time are for the machine to choose where the user does not."""
-    return key == "run" or (key == "chunk" and value is None)
+    """Whether a setting may be another: a folder has many names (runs/a, or its path), members at a
+    time are for the machine to choose where the user does not, and a range of values for the data."""
+    return key == "run" or (key, value) in (("chunk", None), ("value_range", "auto"))
 
 
 def there(folder: RunFolder) -> str:

@@ -144,7 +144,8 @@ def check(config: Any, run: RunConfig) -> None:
 def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
     """Settings with what is for the data and this machine to say; a run that is there keeps its own."""
     config = with_target_entropy(config, dataset.action_size)
-    if getattr(config, "value_range", None) == "auto":
+    bins = getattr(config, "critic_loss", "squared") == "hl-gauss"
+    if bins and config.value_range == "auto":
         assert run.reward_scale is not None and run.reward_shift is not None
         reward = RewardTransform(run.reward_scale, run.reward_shift)
         config = replace(config, value_range=value_range(dataset, reward, config.discount))
