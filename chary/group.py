@@ -189,8 +189,8 @@ def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> R
         return None
     folder = RunFolder.open(run.run)
     config = with_target_entropy(config, dataset.action_size)  # as the run there recorded it
-    wanted = _identity(algorithm, config, run, dataset)
-    differences = _differences(folder, wanted)
+    asked = _identity(algorithm, config, run, dataset)
+    differences = _differences(folder, asked)
     if differences:
         raise CharyError(
             f"{there(folder)}, with other settings ({'; '.join(differences)}). Choose another folder."
@@ -214,11 +214,11 @@ def _identity(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> 
     }
 
 
-def _differences(folder: RunFolder, wanted: dict[str, Any]) -> list[str]:
-    """Settings in which the run in a folder differs from the one that is wanted."""
+def _differences(folder: RunFolder, asked: dict[str, Any]) -> list[str]:
+    """Settings in which the run in a folder differs from the one that is asked for."""
     there = folder.config.get("algorithm")
-    if there != wanted["algorithm"]:
-        return [f"algorithm is {there} there, not {wanted['algorithm']}"]
+    if there != asked["algorithm"]:
+        return [f"algorithm is {there} there, not {asked['algorithm']}"]
     differences: list[str] = []
     # Read as a run is: settings that are newer than it are there too, as what it did without them.
     config, run = spec_of(folder)[1]
@@ -228,7 +228,7 @@ def _differences(folder: RunFolder, wanted: dict[str, Any]) -> list[str]:
         "dataset": folder.config["dataset"],
     }
     for part, theirs in recorded.items():
-        mine = wanted[part]
+        mine = asked[part]
         changed = [
             key for key in mine if mine[key] != theirs.get(key) and not _open(key, mine[key])
         ]

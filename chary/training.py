@@ -33,7 +33,7 @@ def train(
     `changes` are settings of the algorithm or of the run, by the names that
     `chary train <algorithm> --help` shows (with underscores). The preset "auto" is the one that suits
     a named dataset; "paper" has the paper's settings for a named dataset and the number of members.
-    With `resume`, a run of the same settings that is already in the folder is gone on with, or just
+    With `resume`, a run of the same settings that is already in the folder is resumed, or just
     opened where it is complete.
     """
     config, run_config = prepare.resolve(algorithm, dataset, preset, run, changes)
