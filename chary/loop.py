@@ -21,7 +21,6 @@ from chary.data.scaling import Scaling
 from chary.diagnose import diagnose
 from chary.envs import Task
 from chary.errors import DivergedError
-from chary.evaluate import EvalResult
 from chary.feed import Feed
 from chary.forecast import Forecast
 from chary.progress import TrainingDisplay, say
@@ -135,7 +134,7 @@ def run_loop(
         ]
         for member in members:
             display.scores(member.lane, member.folder.last(), member.folder.best())
-        _evaluate_if_due(plan, members, carry, step, display, stop_asked)
+        _look_if_due(plan, members, carry, step, display, stop_asked)
         while not is_over(step, folders[0], run):
             stop = min(step + length, _next_boundary(step, run), plan.feed.reach(step))
             began = time.monotonic()
@@ -170,7 +169,7 @@ def run_loop(
             stopping = stop_asked() or others_asked
             stopping = stopping or not forecast.go_on(done, seconds, step, display)
             over = is_over(step, folders[0], run)
-            if due or best_so_far or stopping or over or _evaluation_at(step, run):
+            if due or best_so_far or stopping or over or _look_at(step, run):
                 whole = turns.gather(plan.algorithm, carry)
                 for member in members:
                     own = one_of(whole, member.lane, len(plan.lanes))
@@ -178,7 +177,7 @@ def run_loop(
                 saved_at = time.monotonic()
             if stopping:
                 raise KeyboardInterrupt(_how_to_go_on(members))
-            _evaluate_if_due(plan, members, carry, step, display, stop_asked)
+            _look_if_due(plan, members, carry, step, display, stop_asked)
     return carry
 
 
@@ -202,12 +201,12 @@ def _next_boundary(step: int, run: RunConfig) -> int:
     return min(run.steps, *((step // every + 1) * every for every in intervals))
 
 
-def _evaluation_at(step: int, run: RunConfig) -> bool:
-    """Whether an evaluation on the way falls on this step."""
+def _look_at(step: int, run: RunConfig) -> bool:
+    """Whether a look at the policy and its critics on the way falls on this step."""
     return run.final_episodes > 0 and run.eval_every > 0 and step > 0 and step % run.eval_every == 0
 
 
-def _evaluate_if_due(
+def _look_if_due(
     plan: Plan,
     members: Sequence[Member],
     carry: Carry,
@@ -215,28 +214,38 @@ def _evaluate_if_due(
     display: TrainingDisplay,
     stop_asked: Callable[[], bool],
 ) -> None:
-    """Evaluate at this step, unless that was done before the runs were interrupted."""
+    """Evaluate where there is a simulator and ask the critics at this step, unless that was done before
+    the runs were interrupted."""
     for member in members:
         folder = member.folder
         final = plan.run.final_episodes > 0 and is_over(step, folder, plan.run)
-        if plan.task is None or not (final or _evaluation_at(step, plan.run)):
+        if not (final or _look_at(step, plan.run)):
             return
-        if any(record["step"] == step for record in folder.read("evals")):
+        done = [record["step"] for record in folder.read("evals")]
+        if plan.task is None:
+            done = [int(path.stem) for path in folder.diagnostics()]
+        if step in done:
             continue
-        episodes = plan.run.final_episodes if final else plan.run.eval_episodes
         agent = plan.agent(carry, member.lane)
-        try:
-            result: EvalResult = agent.evaluate(
-                episodes, act=plan.run.act, step=step, paths=8, stop_asked=stop_asked
-            )
-        except KeyboardInterrupt:  # checkpoints of this step are written; resuming evaluates first
-            raise KeyboardInterrupt(_how_to_go_on(members)) from None
+        result = None
+        if plan.task is not None:
+            episodes = plan.run.final_episodes if final else plan.run.eval_episodes
+            try:
+                result = agent.evaluate(
+                    episodes, act=plan.run.act, step=step, paths=8, stop_asked=stop_asked
+                )
+            except (
+                KeyboardInterrupt
+            ):  # checkpoints of this step are there; resuming evaluates first
+                raise KeyboardInterrupt(_how_to_go_on(members)) from None
         discount = plan.lanes[member.lane].discount
-        folder.save_diagnostics(step, diagnose(agent, result, plan.feed, discount))
-        record = {"step": step, "episodes": episodes, **result.record()}
-        folder.append("evals", record)
-        member.events.evaluation(record)
-        display.scores(member.lane, record, folder.best())
+        if arrays := diagnose(agent, result, plan.feed, discount, final=final):
+            folder.save_diagnostics(step, arrays)
+        if result is not None:
+            record = {"step": step, "episodes": len(result.returns), **result.record()}
+            folder.append("evals", record)
+            member.events.evaluation(record)
+            display.scores(member.lane, record, folder.best())
 
 
 def _how_to_go_on(members: Sequence[Member]) -> str:

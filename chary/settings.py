@@ -41,7 +41,8 @@ class RunConfig:
     log_every: int = 500
     """Steps between lines of metrics, which are averages over those steps."""
     eval_every: int = 5_000
-    """Steps between evaluations; there is always one at the end. 0 for only that one."""
+    """Steps between evaluations; there is always one at the end. 0 for only that one. Without a
+    simulator only the critics are asked: what they doubt, in the data and beyond."""
     eval_episodes: int = 20
     """Episodes of an evaluation on the way."""
     final_episodes: int = 100

@@ -270,3 +270,26 @@ def test_the_initial_state_depends_on_the_seed_alone() -> None:
     a, b = (initial_carry(algorithm, 8, 3, 2, seed=seed) for seed in (0, 0))
     assert bits(a) == bits(b)
     assert not any(np.asarray(v).any() for v in a.sums.values())
+
+
+def test_critics_are_asked_without_a_simulator(dataset: Dataset, tmp_path: Path) -> None:
+    settings = {**MSG_QUICK, "eval_every": 20, "steps": 30}
+    chary.train("msg", dataset, run=tmp_path / "run", **settings)
+    files = RunFolder.open(tmp_path / "run").diagnostics()
+    assert [int(path.stem) for path in files] == [20, 30]
+    kinds = {f"values_{kind}" for kind in ("data", "policy", "perturbed", "random", "off")}
+    with (
+        np.load(files[0], allow_pickle=False) as early,
+        np.load(files[1], allow_pickle=False) as end,
+    ):
+        assert kinds <= set(early) and "column_std" not in early and "returns" not in early
+        assert end["values_off"].shape == (2, 256)
+        columns = dataset.observation_size
+        assert end["column_std"].shape == end["column_values"].shape == (columns, 41)
+        # Beyond the data on both sides, and every sampled row is counted somewhere.
+        low, high = dataset.observations.min(axis=0), dataset.observations.max(axis=0)
+        assert (end["column_values"][:, 0] < low).all() and (
+            end["column_values"][:, -1] > high
+        ).all()
+        assert len(set(end["column_counts"].sum(axis=1))) == 1
+    assert not (tmp_path / "run" / "evals.jsonl").exists()

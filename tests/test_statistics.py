@@ -9,6 +9,7 @@ import scipy.stats
 from chary import statistics
 from chary.statistics import (
     Estimate,
+    area_under_roc,
     bootstrap,
     bootstrap_each,
     interquartile_mean,
@@ -113,3 +114,11 @@ def test_the_interval_is_what_counting_the_resamples_gives(
 def test_one_value_has_no_interval_and_none_has_no_mean() -> None:
     assert bootstrap([0.7]) == (0.7, None, None)
     assert bootstrap([]) == (None, None, None)
+
+
+def test_the_area_under_the_curve_counts_pairs() -> None:
+    rng = np.random.default_rng(0)
+    ones, others = rng.integers(0, 9, 40) / 3.0, rng.integers(2, 12, 25) / 3.0
+    pairs = [1.0 if a > b else 0.5 if a == b else 0.0 for a in others for b in ones]
+    assert area_under_roc(others, ones) == pytest.approx(np.mean(pairs))
+    assert area_under_roc(np.array([2.0, 3.0]), np.array([0.0, 1.0])) == 1.0

@@ -126,8 +126,12 @@ def _diagnostics(
     if ensemble is None:
         return arrays
     starts, states = rng.uniform(45, 55, EPISODES), rng.uniform(20, 80, PROBES)
-    for kind, doubt in (("data", 1.0), ("policy", 1.5), ("random", 4.0)):
+    doubts = {"data": 1.0, "policy": 1.0, "perturbed": 2.0, "random": 6.0, "off": 6.0}
+    for kind, doubt in doubts.items():
         arrays[f"values_{kind}"] = ensemble(rng, states, doubt, progress)
+    places = np.tile(np.linspace(-2.0, 2.0, 41), (4, 1))
+    arrays |= {"column_values": places, "column_std": 1.0 + np.abs(places)}
+    arrays["column_counts"] = np.where(np.abs(places) < 1.0, 50, 0)
     arrays["start_values"] = ensemble(rng, starts, 1.5, progress)
     arrays["discounted_returns"] = starts + rng.standard_normal(EPISODES)
     arrays["beta"] = np.float32(-4.0)

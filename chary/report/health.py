@@ -10,10 +10,16 @@ import numpy as np
 
 from chary.lines import is_number
 from chary.report.story import RunStory
+from chary.statistics import area_under_roc
 
 ACTIONS = ("data", "policy", "random")
 """Whose actions the members are compared on, at the same dataset states."""
-READ = (*(f"values_{kind}" for kind in ACTIONS), "start_values", "discounted_returns", "beta")
+LATER = ("perturbed", "off")
+"""Kinds that runs of earlier versions do not have: perturbed actions, and states off the data."""
+VALUES = tuple(f"values_{kind}" for kind in (*ACTIONS, *LATER))
+READ = (*VALUES, "start_values", "discounted_returns", "beta")
+COLUMNS = ("column_values", "column_std", "column_counts")
+"""The doubt along each column of the observations, kept at the final step."""
 MOST = 40
 """Evaluations that are looked at; of more, that many evenly spread over training."""
 CONSTANT = 1e-6
@@ -30,24 +36,54 @@ class Look:
     members: int
     std: dict[str, float]
     """Mean over dataset states of the members' standard deviation, for each kind of actions."""
+    relative: dict[str, float]
+    """The same of Q_i(s, a) - Q_i(s, pi(s)) for logged, perturbed and random a: what an action changes,
+    without the offsets by which whole members differ. This is all that a policy can act on."""
+    told_apart: dict[str, float]
+    """How well that tells perturbed and random actions from logged ones: area under the ROC curve."""
     spread: float
     """How much their mean differs between those states and actions: what a std is large against."""
-    mean: np.ndarray
-    """The members' mean at the start of every episode, for the policy's action."""
-    lcb: np.ndarray | None
-    """Their lower confidence bound there; None where beta is not known."""
-    achieved: np.ndarray
-    """The discounted return that followed."""
+    calibration: "Calibration | None"
+    """What was promised at the start of episodes; None where there is no simulator."""
     typical: dict[str, np.ndarray]
     """The members' mean at every dataset state, for each kind of actions."""
     effective: float
     dead: tuple[int, ...]
     wild: tuple[int, ...]
 
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was promised at the start of each episode of an evaluation, and what came of it."""
+
+    mean: np.ndarray
+    """The members' mean at the start, for the policy's action."""
+    lcb: np.ndarray | None
+    """Their lower confidence bound there; None where beta is not known."""
+    achieved: np.ndarray
+    """The discounted return that followed."""
+
     @property
     def held(self) -> float | None:
         """Share of episodes whose return was no less than the bound."""
         return None if self.lcb is None else float((self.achieved >= self.lcb).mean())
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The doubt as one column of the observations moves through its range and beyond."""
+
+    values: np.ndarray
+    """(column, point) in the data's units."""
+    std: np.ndarray
+    """(column, point): the members' deviation for the policy's action, averaged over states."""
+    counts: np.ndarray
+    """(column, point): rows of a sample of the data that lie nearest to each value."""
+
+    def growth(self) -> np.ndarray:
+        """For each column, the lesser doubt at the two far ends against that where the data lies."""
+        inside = (self.std * self.counts).sum(axis=1) / np.maximum(self.counts.sum(axis=1), 1)
+        return np.minimum(self.std[:, 0], self.std[:, -1]) / np.maximum(inside, 1e-12)
 
 
 @dataclass(frozen=True)
@@ -60,6 +96,7 @@ class Health:
     beta: float | None
     evaluations: int
     """How many there were, of which `looks` are some or all."""
+    sweep: Sweep | None
 
     @property
     def last(self) -> Look:
@@ -71,37 +108,66 @@ def examine(story: RunStory) -> Health | None:
     looks: list[Look] = []
     beta = _number(story.part("settings").get("beta"))
     for step, arrays in story.snapshots(READ, most=MOST):
-        if not all(name in arrays for name in READ[:-1]):
+        if not all(f"values_{kind}" in arrays for kind in ACTIONS):
             continue
         if "beta" in arrays:
             beta = float(arrays["beta"])
         looks.append(look(step, arrays, beta))
     if not looks:
         return None
-    return Health(looks, return_bounds(story), beta, len(story.snapshot_steps))
+    return Health(looks, return_bounds(story), beta, len(story.snapshot_steps), sweep(story))
+
+
+def sweep(story: RunStory) -> Sweep | None:
+    """The doubt along each column at the last look that has it."""
+    found = None
+    for _, arrays in story.snapshots(COLUMNS, most=MOST):
+        if all(name in arrays for name in COLUMNS):
+            found = Sweep(*(arrays[name] for name in COLUMNS))
+    return found
 
 
 def look(step: int, arrays: dict[str, np.ndarray], beta: float | None) -> Look:
     """One evaluation's arrays, judged."""
     with np.errstate(all="ignore"):  # members that diverged are counted, not warned of
-        values = {kind: arrays[f"values_{kind}"].astype(np.float64) for kind in ACTIONS}
-        starts = arrays["start_values"].astype(np.float64)
-        everywhere = np.concatenate(list(values.values()), axis=1)
-        mean = starts.mean(axis=0)
+        values = {
+            kind: arrays[f"values_{kind}"].astype(np.float64)
+            for kind in (*ACTIONS, *LATER)
+            if f"values_{kind}" in arrays
+        }
+        everywhere = np.concatenate([values[kind] for kind in ACTIONS], axis=1)
         dead, wild = _lost(everywhere)
+        offsets_gone = {
+            kind: (values[kind] - values["policy"]).std(axis=0)
+            for kind in ("data", "perturbed", "random")
+            if kind in values
+        }
         return Look(
             step=step,
-            members=len(starts),
+            members=len(everywhere),
             std={kind: spread(v) for kind, v in values.items()},
+            relative={kind: float(std.mean()) for kind, std in offsets_gone.items()},
+            told_apart={
+                kind: area_under_roc(std, offsets_gone["data"])
+                for kind, std in offsets_gone.items()
+                if kind != "data"
+            },
             spread=float(everywhere.mean(axis=0).std()),
-            mean=mean,
-            lcb=None if beta is None else mean + beta * starts.std(axis=0),
-            achieved=arrays["discounted_returns"],
+            calibration=_calibration(arrays, beta),
             typical={kind: v.mean(axis=0) for kind, v in values.items()},
             effective=effective_members(np.concatenate([values["data"], values["policy"]], axis=1)),
             dead=dead,
             wild=wild,
         )
+
+
+def _calibration(arrays: dict[str, np.ndarray], beta: float | None) -> Calibration | None:
+    if "start_values" not in arrays or "discounted_returns" not in arrays:
+        return None
+    starts = arrays["start_values"].astype(np.float64)
+    mean = starts.mean(axis=0)
+    lcb = None if beta is None else mean + beta * starts.std(axis=0)
+    return Calibration(mean, lcb, arrays["discounted_returns"])
 
 
 def spread(values: np.ndarray) -> float:

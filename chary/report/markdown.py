@@ -95,16 +95,21 @@ def _verdicts(data: Record) -> str:
             "run": run["name"],
             "members": run["health"] and run["health"]["members"],
             "effective": run["health"] and run["health"]["effective"][-1],
-            "held": run["health"] and run["health"]["held"][-1],
+            "area": run["health"] and run["health"]["told_apart"]["random"][-1],
+            "held": _held(run["health"]),
             "verdict": " ".join(f"{v['title']}." for v in run["verdicts"]),
         }
         for run in data["runs"]
     ]
     columns = {
-        "run": "run", "members": "members", "effective": "count as", "held": "bound held",
-        "verdict": "verdicts",
+        "run": "run", "members": "members", "effective": "count as", "area": "tell random actions",
+        "held": "bound held", "verdict": "verdicts",
     }  # fmt: skip
     return f"## Can the critics be believed?\n\n{markdown_table(rows, columns)}"
+
+
+def _held(found: Record | None) -> float | None:
+    return found["calibration"]["held"][-1] if found and found["calibration"] else None
 
 
 def _reproduction(data: Record) -> str:
@@ -203,13 +208,12 @@ def _health(data: Record) -> Any:
     for method, run in seen.items():
         found, colour, label = run["health"], colours[method], as_text(method)
         steps = found["step"]
-        left.plot(steps, found["std"]["data"], color=colour, label=label)
-        left.plot(steps, found["std"]["random"], color=colour, linestyle=":")
-        right.plot(steps, found["mean"], color=colour, label=label)
-        right.plot(steps, found["achieved"], color=colour, linestyle=":")
-    left.set(
-        title="std of the members: logged actions, random ones (dotted)", xlabel="gradient steps"
-    )
+        left.plot(steps, found["relative"]["data"], color=colour, label=label)
+        left.plot(steps, found["relative"]["random"], color=colour, linestyle=":")
+        if kept := found["calibration"]:
+            right.plot(kept["step"], kept["mean"], color=colour, label=label)
+            right.plot(kept["step"], kept["achieved"], color=colour, linestyle=":")
+    left.set(title="std of what actions change: logged, random (dotted)", xlabel="gradient steps")
     right.set(title="expected at the start, achieved (dotted)", xlabel="gradient steps")
     for axis in (left, right):
         axis.set_ylabel("learner's reward units", fontsize=9)

@@ -10,7 +10,7 @@ import numpy as np
 from chary.lines import Record, way_of
 from chary.report import compare, health, maps, verdicts
 from chary.report.compare import Group
-from chary.report.health import ACTIONS, Health
+from chary.report.health import ACTIONS, LATER, Health, Look, Sweep
 from chary.report.story import RunStory, thin
 from chary.statistics import LEVEL, bootstrap_each
 from chary.version import __version__
@@ -91,7 +91,7 @@ def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
         "returns": last["returns"] if last else [],
         "metrics": {name: column[kept] for name, column in story.metrics.items()},
         "verdicts": [v._asdict() for v in verdicts.judge(story, examined)],
-        "health": _health(examined) if examined else None,
+        "health": _health(examined, story.columns) if examined else None,
         "made_by": {
             "command": story.config.get("command", ""),
             "chary": story.config.get("chary", ""),
@@ -116,28 +116,64 @@ def _evaluation(line: Record | None) -> Record | None:
     }
 
 
-def _health(found: Health) -> Record:
+def _health(found: Health, names: Sequence[str]) -> Record:
     looks, last = found.looks, found.last
-    shown = thin(len(last.achieved), MOST_EPISODES)
+    kinds = [kind for kind in (*ACTIONS, *LATER) if kind in last.std]
     with np.errstate(all="ignore"):
         return {
             "members": last.members,
             "beta": found.beta,
             "bounds": found.bounds,
             "step": [look.step for look in looks],
-            "std": {kind: [look.std[kind] for look in looks] for kind in ACTIONS},
-            "mean": [look.mean.mean() for look in looks],
-            "lcb": [None if look.lcb is None else look.lcb.mean() for look in looks],
-            "achieved": [look.achieved.mean() for look in looks],
-            "held": [look.held for look in looks],
+            "std": {kind: [look.std.get(kind) for look in looks] for kind in kinds},
+            "relative": {
+                kind: [look.relative.get(kind) for look in looks] for kind in last.relative
+            },
+            "told_apart": {
+                kind: [look.told_apart.get(kind) for look in looks] for kind in last.told_apart
+            },
             "effective": [look.effective for look in looks],
             "lost": [len({*look.dead, *look.wild}) for look in looks],
-            "starts": {
-                "mean": last.mean[shown],
-                "lcb": None if last.lcb is None else last.lcb[shown],
-                "achieved": last.achieved[shown],
-            },
+            "calibration": _calibration(looks),
+            "sweep": found.sweep and _sweep(found.sweep, names),
         }
+
+
+def _calibration(looks: Sequence[Look]) -> Record | None:
+    """Promised and achieved over training, and start by start at the end; None without a simulator."""
+    judged = [(look.step, look.calibration) for look in looks if look.calibration]
+    if not judged:
+        return None
+    last = judged[-1][1]
+    shown = thin(len(last.achieved), MOST_EPISODES)
+    return {
+        "step": [step for step, _ in judged],
+        "mean": [each.mean.mean() for _, each in judged],
+        "lcb": [None if each.lcb is None else each.lcb.mean() for _, each in judged],
+        "achieved": [each.achieved.mean() for _, each in judged],
+        "held": [each.held for _, each in judged],
+        "starts": {
+            "mean": last.mean[shown],
+            "lcb": None if last.lcb is None else last.lcb[shown],
+            "achieved": last.achieved[shown],
+        },
+    }
+
+
+def _sweep(found: Sweep, names: Sequence[str]) -> list[Record]:
+    """The doubt along each column, those along which it grows most beyond the data first."""
+    growth = found.growth()
+    known = len(names) == len(growth)
+    return [
+        {
+            "name": names[column] if known else f"observation {column}",
+            "growth": growth[column],
+            "values": found.values[column],
+            "std": found.std[column],
+            "counts": found.counts[column],
+        }
+        for column in np.argsort(-growth, kind="stable")
+    ]
 
 
 def _group(group: Group, runs: Sequence[Record]) -> Record:

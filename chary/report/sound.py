@@ -5,7 +5,11 @@ import numpy as np
 from chary.lines import Record, are_numbers, is_number
 
 AXES = {
-    **dict.fromkeys(("values_data", "values_policy", "values_random"), ("member", "state")),
+    **dict.fromkeys(
+        (f"values_{kind}" for kind in ("data", "policy", "perturbed", "random", "off")),
+        ("member", "state"),
+    ),
+    **dict.fromkeys(("column_values", "column_std", "column_counts"), ("column", "point")),
     "start_values": ("member", "episode"),
     "discounted_returns": ("episode",),
     "beta": (),

@@ -62,6 +62,12 @@ class RunStory:
         return str(self.part("dataset").get("fingerprint") or "")
 
     @property
+    def columns(self) -> list[str]:
+        """Names of the observations' columns; empty where the data has none."""
+        names = self.part("dataset").get("observation_names")
+        return [str(name) for name in names] if isinstance(names, list) else []
+
+    @property
     def seed(self) -> int | None:
         return self.part("run").get("seed")
 

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from chary.report.health import MOST, READ, Health
+from chary.report.health import MOST, READ, Health, Look
 from chary.report.story import RunStory
 
 Level = Literal["good", "note", "warning", "bad"]
@@ -18,8 +18,9 @@ FAR = 0.25
 """Of that range, by which a prediction may miss what is achieved."""
 HELD, BROKEN = 0.9, 0.5
 """Shares of episodes in which a bound that is worth its name holds, and in which it says nothing."""
-CLEARLY = 1.2
-"""How many times as large disagreement must be to count as larger."""
+CLEARLY, KNOWN = 2.0, 0.9
+"""Members know where the data ends if they differ this many times as much on random actions as on logged
+ones, and tell the two apart with this area under the ROC curve."""
 FEW = 0.25
 """Share of the members below which their effective number is worth a warning."""
 
@@ -50,15 +51,13 @@ def judge(story: RunStory, health: Health | None) -> list[Verdict]:
 
 def _nothing(story: RunStory) -> Verdict:
     if not story.snapshot_steps:
-        text = "The critics are asked at evaluations, and there was none in this run."
+        text = (
+            "The critics are asked every --eval-every steps and at the end, and were not asked yet."
+        )
     elif any(True for _ in story.snapshots(READ, most=MOST)):
-        text = (
-            f"{story.algorithm} has no critics that could be asked, so there is no ensemble here."
-        )
+        text = f"{story.algorithm} has no critics to ask, so there is no ensemble here."
     else:
-        text = (
-            "What the critics said at evaluations cannot be read; the files are among the warnings."
-        )
+        text = "What the critics said cannot be read; the files are among the warnings."
     return Verdict("note", "nothing", "Nothing to judge", text)
 
 
@@ -100,11 +99,13 @@ def _members(health: Health) -> list[Verdict]:
 def _range(story: RunStory, health: Health) -> list[Verdict]:
     """Values that no behaviour could be worth."""
     last = health.last
-    if health.bounds is None or not np.isfinite(last.mean).any():
+    believed = [last.typical["data"], last.typical["policy"]]
+    if last.calibration is not None:
+        believed.append(last.calibration.mean)
+    if health.bounds is None or not any(np.isfinite(values).any() for values in believed):
         return []
     low, high = health.bounds
     slack = SLACK * (high - low)
-    believed = [last.mean, last.typical["data"], last.typical["policy"]]
     top, bottom = (float(pick([np.nanmean(v) for v in believed])) for pick in (max, min))
     if top > high + slack:
         return [
@@ -135,9 +136,8 @@ def _disagreement(health: Health) -> list[Verdict]:
     last = health.last
     if last.members == 1 or not all(np.isfinite(list(last.std.values()))):
         return []
-    if max(last.std.values()) <= IDLE * max(
-        last.spread, 1e-9 * float(np.abs(last.mean).max()), 1e-12
-    ):
+    size = float(np.abs(last.typical["policy"]).max())
+    if max(last.std.values()) <= IDLE * max(last.spread, 1e-9 * size, 1e-12):
         return [
             Verdict(
                 "bad",
@@ -160,37 +160,7 @@ def _disagreement(health: Health) -> list[Verdict]:
                 "about has no influence on the policy.",
             )
         )
-    ratio = last.std["random"] / max(last.std["data"], 1e-12)
-    if ratio < 1.0 / CLEARLY:
-        found.append(
-            Verdict(
-                "warning",
-                "blind",
-                "Members do not know where the data ends",
-                f"On random actions they differ {ratio:.2f} times as much as on logged ones; beyond the "
-                "data it should be more.",
-                "Train longer, or use members that share fewer weights.",
-            )
-        )
-    elif ratio < CLEARLY:
-        found.append(
-            Verdict(
-                "note",
-                "even",
-                "Members doubt random actions as much as logged ones",
-                f"They differ {ratio:.2f} times as much: single actions matter little here, or the data "
-                "covers them.",
-            )
-        )
-    else:
-        found.append(
-            Verdict(
-                "good",
-                "aware",
-                "Members know where the data ends",
-                f"They differ {ratio:.1f} times as much on random actions as on logged ones.",
-            )
-        )
+    found.append(_where_the_data_ends(last))
     if last.effective < max(2.0, FEW * last.members):
         found.append(
             Verdict(
@@ -204,9 +174,39 @@ def _disagreement(health: Health) -> list[Verdict]:
     return found
 
 
+def _where_the_data_ends(last: Look) -> Verdict:
+    """Whether the disagreement that actions can change is larger where the data has none of them."""
+    ratio = last.relative["random"] / max(last.relative["data"], 1e-12)
+    area = last.told_apart["random"]
+    text = (
+        f"Without the offsets by which whole members differ, they differ {ratio:.1f} times as much on "
+        "random actions as on logged ones. That tells the two apart with an area under the ROC curve of "
+        f"{area:.2f}."
+    )
+    if area < 0.5:
+        return Verdict(
+            "warning",
+            "blind",
+            "Members do not know where the data ends",
+            f"{text} Beyond the data they should differ more.",
+            "Train longer, or use members that share fewer weights.",
+        )
+    if ratio < CLEARLY or area < KNOWN:
+        return Verdict(
+            "note",
+            "even",
+            "Members doubt random actions little more than logged ones",
+            f"{text} Either actions matter little here, or the data covers them, or the members cannot "
+            "see the difference.",
+        )
+    return Verdict("good", "aware", "Members know where the data ends", text)
+
+
 def _calibration(story: RunStory, health: Health, quiet: set[str]) -> list[Verdict]:
     """What was promised at the start of episodes against what came of it."""
-    last = health.last
+    last = health.last.calibration
+    if last is None:
+        return []
     if not np.isfinite(last.mean).all() or quiet & {"above", "below", "wild"}:
         return []
     low, high = health.bounds or (0.0, 0.0)
@@ -225,7 +225,7 @@ def _calibration(story: RunStory, health: Health, quiet: set[str]) -> list[Verdi
                 _more_pessimism(story),
             )
         )
-    if last.lcb is None or last.held is None or last.members == 1 or health.beta == 0.0:
+    if last.lcb is None or last.held is None or health.last.members == 1 or health.beta == 0.0:
         return found
     bound = float(last.lcb.mean())
     if achieved - bound > FAR * size or (health.bounds and bound < low - SLACK * size):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chary.bench.synthetic import Ensemble, healthy, synthetic_run
-from chary.report.health import effective_members, examine, return_bounds
+from chary.report.health import Sweep, effective_members, examine, return_bounds
 from chary.report.story import RunStory, read_run
 from chary.report.verdicts import Verdict, judge
 
@@ -83,7 +83,7 @@ def test_without_critics_there_is_nothing_to_judge(tmp_path: Path) -> None:
     assert [v.rule for v in verdicts] == ["nothing"] and "no critics" in verdicts[0].text
     synthetic_run(tmp_path / "b", lines=2, evaluations=0)
     story = read_run(tmp_path / "b")
-    assert "there was none" in judge(story, examine(story))[0].text
+    assert "not asked yet" in judge(story, examine(story))[0].text
 
 
 def test_critics_whose_words_are_torn_are_not_said_to_be_missing(tmp_path: Path) -> None:
@@ -119,6 +119,59 @@ def test_members_that_died_or_diverged_are_named(tmp_path: Path) -> None:
     assert health and health.last.dead == (2,) and health.last.wild == (5, 6)
     assert verdicts[0].title == "Members 6, 7 of 8 diverged"
     assert "Member 3 of 8 died" in [v.title for v in verdicts]
+
+
+def test_offsets_between_members_do_not_hide_what_they_doubt(tmp_path: Path) -> None:
+    """Members that differ by 100 everywhere: the raw spread is the same at all actions."""
+
+    def apart(rng: np.random.Generator, truth: Numbers, doubt: float, progress: float) -> Numbers:
+        return healthy(rng, truth, doubt, progress) + 100.0 * np.arange(8)[:, None]
+
+    story, verdicts = judged(tmp_path, apart)
+    found = examine(story)
+    assert found
+    last = found.last
+    assert last.std["random"] / last.std["data"] < 1.05
+    assert last.relative["random"] / last.relative["data"] > 3.0
+    assert last.told_apart["random"] > 0.99 > last.told_apart["perturbed"] > 0.6
+    assert "aware" in {verdict.rule for verdict in verdicts}
+
+
+def test_members_that_see_no_difference_between_actions_are_told_so(tmp_path: Path) -> None:
+    def alike(rng: np.random.Generator, truth: Numbers, doubt: float, progress: float) -> Numbers:
+        del doubt
+        return healthy(rng, truth, 1.0, progress)
+
+    def inverted(
+        rng: np.random.Generator, truth: Numbers, doubt: float, progress: float
+    ) -> Numbers:
+        return healthy(rng, truth, 1.0 / doubt, progress)
+
+    assert "even" in {verdict.rule for verdict in judged(tmp_path / "a", alike)[1]}
+    assert "blind" in {verdict.rule for verdict in judged(tmp_path / "b", inverted)[1]}
+
+
+def test_a_run_without_a_simulator_is_judged_by_its_disagreement(tmp_path: Path) -> None:
+    folder = synthetic_run(tmp_path, lines=2, evaluations=0)
+    rng = np.random.default_rng(0)
+    values = {
+        f"values_{kind}": healthy(rng, np.linspace(20, 80, 256), doubt, 1.0)
+        for kind, doubt in (("data", 1.0), ("policy", 1.0), ("random", 8.0))
+    }
+    folder.save_diagnostics(200, values)
+    story = read_run(tmp_path)
+    found = examine(story)
+    assert found and found.last.calibration is None and found.sweep is None
+    assert [verdict.rule for verdict in judge(story, found)] == ["aware"]
+
+
+def test_doubt_along_a_column_is_compared_with_where_the_data_lies() -> None:
+    line = np.linspace(-2.0, 2.0, 41)
+    std = np.stack([1.0 + np.abs(line), np.where(line < 0, 5.0, 1.0)])
+    counts = np.stack([(np.abs(line) < 0.01).astype(int), (line > 1.0).astype(int)])
+    growth = Sweep(np.stack([line, line]), std, counts).growth()
+    # The first rises from 1 to 3 on both sides; the second stays at 1 on the right.
+    assert growth == pytest.approx([3.0, 1.0])
 
 
 def test_effective_members_count_what_is_independent() -> None:

@@ -19,12 +19,19 @@ const health = {
     const menu = choice("look at", "run", options, () => health.draw(data));
     parts.push(el("div", { class: "choices" }, rows.length > 1 ? menu : null), el("div", { id: "verdict-list" }));
     if (judged.length) {
-      const thinned = data.thinned.health ? ` At most ${data.thinned.health} evaluations are shown, evenly spread.` : "";
+      const thinned = data.thinned.health ? ` At most ${data.thinned.health} looks are shown, evenly spread.` : "";
+      const swept = judged.some((run) => run.health.sweep), promised = judged.some((run) => run.health.calibration);
       parts.push(el("div", { class: "figures" },
-        figure("disagreement", "Disagreement", "The members' standard deviation at 256 states of the data, for the logged action, the policy's and a random one. Random actions should stand out: there the data has ended." + thinned),
-        figure("calibration", "Promised and achieved", "What the critics expect at the start of episodes, and the discounted return that followed. Grey lines are the smallest and largest return that rewards like the data's allow: beyond them no value makes sense."),
-        figure("starts", "Episode by episode", "The last evaluation: expectation across, outcome upwards. On the diagonal promises come true; points below it were promised too much. Points of the bound belong above it."),
-        figure("members", "Members that count", "The effective number of members, from how far their errors go together: identical ones count as one, independent ones fully. The second line is the share of episodes in which the bound held, on the right axis.")));
+        figure("relative", "Where the data ends", "How much members differ on what an action changes: the standard deviation of Q(s, a) − Q(s, π(s)), at 256 states of the data, for logged, perturbed and random actions. Random actions should stand out: the data has none like them. The area under the ROC curve for telling them apart is on the right axis: 1 is without error, 0.5 is chance." + thinned),
+        figure("disagreement", "Disagreement", "The members' standard deviation itself. It contains an offset by which whole members differ and which no action changes. Off the data: states whose columns come from different rows."),
+        promised ? figure("calibration", "Promised and achieved", "What the critics expect at the start of episodes, and the discounted return that followed. Grey lines are the smallest and largest return that rewards like the data's allow: beyond them no value makes sense.") : null,
+        promised ? figure("starts", "Episode by episode", "The last evaluation: expectation across, outcome upwards. On the diagonal promises come true; points below it were promised too much. Points of the bound belong above it.") : null,
+        figure("members", "Members that count", "The effective number of members, from how far their errors go together: identical ones count as one, independent ones fully." + (promised ? " The second line is the share of episodes in which the bound held, on the right axis." : ""))));
+      if (swept) {
+        parts.push(el("h3", {}, "Doubt, one input at a time"),
+          el("p", {}, "States of the data in which one column is moved through its range and beyond, everything else as logged. The line is the members' standard deviation for the policy's action; the bars are the data. Where the bars end, the line should rise. Columns along which it rises most come first."),
+          el("div", { id: "sweep", class: "figures small" }));
+      }
     }
     return parts;
   },
@@ -33,7 +40,7 @@ const health = {
       { key: "name", title: "run", class: "name", value: (r) => r.name, cell: (r) => r.name },
       { key: "members", title: "members", number: true, value: (r) => r.health?.members, cell: (r) => number(r.health?.members ?? null) },
       { key: "effective", title: "count as", number: true, hint: "effective number of members", value: (r) => last(r.health?.effective), cell: (r) => number(last(r.health?.effective), 2) },
-      { key: "held", title: "bound held", number: true, hint: "share of episodes", value: (r) => last(r.health?.held), cell: (r) => { const held = last(r.health?.held); return held === null ? "–" : `${Math.round(100 * held)}%`; } },
+      { key: "held", title: "bound held", number: true, hint: "share of episodes", value: (r) => last(r.health?.calibration?.held), cell: (r) => { const held = last(r.health?.calibration?.held); return held === null ? "–" : `${Math.round(100 * held)}%`; } },
       { key: "verdict", title: "verdict", class: "verdicts", value: (r) => GRAVEST_FIRST.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
     ];
     if (data.runs.length > 1) renew(document.getElementById("verdict-table"), sortableTable(columns, data.runs, "verdicts"));
@@ -43,24 +50,50 @@ const health = {
     const found = run.health;
     if (!found) return;
     const uirevision = run.name;
-    show("disagreement", [line("random actions", found.step, found.std.random, colour(3)), line("policy's actions", found.step, found.std.policy, colour(1)),
-      line("logged actions", found.step, found.std.data, colour(0))], { x: axis(STEPS), y: axis("std of the members", { rangemode: "tozero" }), uirevision });
-    const bounds = (found.bounds ?? []).map((bound, i) => line(i ? "largest possible" : "smallest possible", [found.step[0], last(found.step)], [bound, bound], shade("--quiet"), { dash: "dot", trace: { mode: "lines" } }));
-    const known = found.lcb.some((value) => value !== null);
-    show("calibration", [line("achieved", found.step, found.achieved, colour(2)), line("expected: mean", found.step, found.mean, colour(0)),
-      ...(known ? [line("promised: LCB", found.step, found.lcb, colour(4))] : []), ...bounds], { x: axis(STEPS), y: axis("discounted return"), uirevision });
-    const { starts } = found;
-    const all = [...starts.mean, ...starts.achieved, ...(starts.lcb ?? [])].filter((value) => value !== null);
-    const ends = [Math.min(...all), Math.max(...all)];
-    const cloud = (name, x, hex) => ({ type: "scatter", mode: "markers", x, y: starts.achieved, name, marker: { color: faint(hex, 0.6), size: 6 } });
-    show("starts", [{ type: "scatter", mode: "lines", x: ends, y: ends, line: { color: shade("--quiet"), dash: "dot", width: 1 }, name: "comes true", hoverinfo: "skip" },
-      cloud("mean", starts.mean, colour(0)), ...(starts.lcb ? [cloud("LCB", starts.lcb, colour(4))] : [])],
-    { x: axis("expected at the start"), y: axis("discounted return"), uirevision });
-    show("members", [line("effective members", found.step, found.effective, colour(5)), ...(known ? [line("bound held", found.step, found.held, colour(4), { trace: { yaxis: "y2" } })] : [])],
+    const named = { random: ["random actions", 3], perturbed: ["perturbed actions", 5], policy: ["policy's actions", 1], data: ["logged actions", 0], off: ["off the data", 4] };
+    const lines = (values) => Object.entries(named).filter(([kind]) => values[kind]).map(([kind, [name, which]]) => line(name, found.step, values[kind], colour(which)));
+    show("relative", [...lines(found.relative), line("area under the curve", found.step, found.told_apart.random, shade("--quiet"), { dash: "dot", trace: { yaxis: "y2" } })],
+      { x: axis(STEPS), y: axis("std of what actions change", { rangemode: "tozero" }), yaxis2: axis("area", { overlaying: "y", side: "right", range: [0, 1.02], showgrid: false }), uirevision });
+    show("disagreement", lines(found.std), { x: axis(STEPS), y: axis("std of the members", { rangemode: "tozero" }), uirevision });
+    const held = found.calibration ? promises(found, uirevision) : [];
+    show("members", [line("effective members", found.step, found.effective, colour(5)), ...held],
       { x: axis(STEPS), y: axis(`members, of ${found.members}`, { range: [0, found.members * 1.05] }),
         yaxis2: axis("share of episodes", { overlaying: "y", side: "right", range: [0, 1.05], showgrid: false }), uirevision });
+    if (document.getElementById("sweep")) sweeps(found.sweep ?? [], uirevision);
   },
 };
+
+// What was promised at the start of episodes; gives the line of how often the bound held.
+function promises(found, uirevision) {
+  const { step, mean, lcb, achieved, held, starts } = found.calibration;
+  const bounds = (found.bounds ?? []).map((bound, i) => line(i ? "largest possible" : "smallest possible", [step[0], last(step)], [bound, bound], shade("--quiet"), { dash: "dot", trace: { mode: "lines" } }));
+  const known = lcb.some((value) => value !== null);
+  show("calibration", [line("achieved", step, achieved, colour(2)), line("expected: mean", step, mean, colour(0)),
+    ...(known ? [line("promised: LCB", step, lcb, colour(4))] : []), ...bounds], { x: axis(STEPS), y: axis("discounted return"), uirevision });
+  const all = [...starts.mean, ...starts.achieved, ...(starts.lcb ?? [])].filter((value) => value !== null);
+  const ends = [Math.min(...all), Math.max(...all)];
+  const cloud = (name, x, hex) => ({ type: "scatter", mode: "markers", x, y: starts.achieved, name, marker: { color: faint(hex, 0.75), size: 7 } });
+  show("starts", [{ type: "scatter", mode: "lines", x: ends, y: ends, line: { color: shade("--quiet"), dash: "dot", width: 1 }, name: "comes true", hoverinfo: "skip" },
+    cloud("mean", starts.mean, colour(0)), ...(starts.lcb ? [cloud("LCB", starts.lcb, colour(4))] : [])],
+  { x: axis("expected at the start"), y: axis("discounted return"), uirevision });
+  return known ? [line("bound held", step, held, colour(4), { trace: { yaxis: "y2" } })] : [];
+}
+
+const MOST_SWEPT = 12;
+
+function sweeps(columns, uirevision) {
+  const shown = columns.slice(0, MOST_SWEPT);
+  fill(document.getElementById("sweep"), shown.map((column, i) => figure(`sweep-${i}`, column.name, `${number(column.growth, 2)} times the doubt beyond the data`)));
+  shown.forEach((column, i) => {
+    const step = column.values[1] - column.values[0];
+    show(`sweep-${i}`, [
+      { type: "bar", x: column.values, y: column.counts, width: step, yaxis: "y2", name: "data", marker: { color: faint(colour(0), 0.3) } },
+      { type: "scatter", mode: "lines", x: column.values, y: column.std, name: "doubt", line: { color: colour(3), width: 2 } },
+    ], { x: axis(column.name), y: axis("std", { rangemode: "tozero" }), yaxis2: { overlaying: "y", side: "right", visible: false, rangemode: "tozero" },
+      height: 200, showlegend: false, bargap: 0, uirevision });
+  });
+  if (columns.length > MOST_SWEPT) document.getElementById("sweep").append(el("p", {}, `The other ${columns.length - MOST_SWEPT} columns are in the run's diagnostics.`));
+}
 
 function last(values) {
   return values?.length ? values[values.length - 1] : null;
