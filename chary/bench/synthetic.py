@@ -129,6 +129,8 @@ def _diagnostics(
     doubts = {"data": 1.0, "policy": 1.0, "perturbed": 2.0, "random": 6.0, "off": 6.0}
     for kind, doubt in doubts.items():
         arrays[f"values_{kind}"] = ensemble(rng, states, doubt, progress)
+    arrays["probe_actions"] = rng.uniform(-0.5, 0.5, (PROBES, 2))
+    arrays["policy_actions"] = 0.8 * arrays["probe_actions"]
     places = np.tile(np.linspace(-2.0, 2.0, 41), (4, 1))
     arrays |= {"column_values": places, "column_std": 1.0 + np.abs(places)}
     arrays["column_counts"] = np.where(np.abs(places) < 1.0, 50, 0)

@@ -15,6 +15,7 @@ COMMANDS = {
     "report": "run folders as one page: curves, ensemble health, mazes: chary report runs",
     "watch": "a page in the browser that follows runs as they train: chary watch runs",
     "study": "train variants in several seeds and compare them: chary study targets",
+    "reproduce": "make the project's tables again: chary reproduce antmaze --dry-run",
     "data": "list, show, check, import, export, download and collect datasets",
     "demo": "collect, train, evaluate and draw a small maze, from nothing",
     "theory": "the paper's analyses: linear, chain, width, all",
@@ -24,7 +25,7 @@ COMMANDS = {
 
 def usage() -> str:
     """What `chary --help` prints."""
-    lines = "\n".join(f"  {name:<8} {text}" for name, text in COMMANDS.items())
+    lines = "\n".join(f"  {name:<9} {text}" for name, text in COMMANDS.items())
     return (
         f"chary {__version__}: offline reinforcement learning that knows where the data ends\n\n"
         f"usage: chary COMMAND [OPTIONS]\n\n{lines}\n\n"

@@ -3,6 +3,7 @@
 All values are in the learner's reward units. What the numbers mean in words is in `verdicts.py`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,10 @@ VALUES = tuple(f"values_{kind}" for kind in (*ACTIONS, *LATER))
 READ = (*VALUES, "start_values", "discounted_returns", "beta")
 COLUMNS = ("column_values", "column_std", "column_counts")
 """The doubt along each column of the observations, kept at the final step."""
+CHOSEN = ("probe_actions", "policy_actions")
+"""Actions in [-1, 1] at the same states of the data: logged ones and the policy's."""
+INNER = (0.01, 0.99)
+"""Quantiles of the logged actions between which an action is usual."""
 MOST = 40
 """Evaluations that are looked at; of more, that many evenly spread over training."""
 CONSTANT = 1e-6
@@ -87,6 +92,20 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class Actions:
+    """What was logged and what the policy does instead, at the same states, in [-1, 1]."""
+
+    logged: np.ndarray
+    """(state, action)"""
+    policy: np.ndarray
+
+    def outside(self) -> np.ndarray:
+        """For each action, the share of states in which the policy leaves what is usual in the data."""
+        low, high = np.quantile(self.logged, INNER, axis=0)
+        return ((self.policy < low) | (self.policy > high)).mean(axis=0)
+
+
+@dataclass(frozen=True)
 class Health:
     """The ensemble over training."""
 
@@ -97,6 +116,7 @@ class Health:
     evaluations: int
     """How many there were, of which `looks` are some or all."""
     sweep: Sweep | None
+    actions: Actions | None
 
     @property
     def last(self) -> Look:
@@ -115,15 +135,21 @@ def examine(story: RunStory) -> Health | None:
         looks.append(look(step, arrays, beta))
     if not looks:
         return None
-    return Health(looks, return_bounds(story), beta, len(story.snapshot_steps), sweep(story))
+    return Health(
+        looks,
+        return_bounds(story),
+        beta,
+        len(story.snapshot_steps),
+        sweep=_newest(story, COLUMNS, Sweep),
+        actions=_newest(story, CHOSEN, Actions),
+    )
 
 
-def sweep(story: RunStory) -> Sweep | None:
-    """The doubt along each column at the last look that has it."""
+def _newest(story: RunStory, names: tuple[str, ...], made: Callable[..., Any]) -> Any:
+    """What is made of these arrays at the last look, if that has them."""
     found = None
-    for _, arrays in story.snapshots(COLUMNS, most=MOST):
-        if all(name in arrays for name in COLUMNS):
-            found = Sweep(*(arrays[name] for name in COLUMNS))
+    for _, arrays in story.snapshots(names, most=MOST):
+        found = made(*(arrays[n] for n in names)) if all(n in arrays for n in names) else None
     return found
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from chary.lines import Record, way_of
+from chary.lines import Record, are_numbers, way_of
 from chary.report import compare, health, maps, verdicts
 from chary.report.compare import Group
-from chary.report.health import ACTIONS, LATER, Health, Look, Sweep
+from chary.report.health import ACTIONS, LATER, Actions, Health, Look, Sweep
 from chary.report.story import RunStory, thin
 from chary.statistics import LEVEL, bootstrap_each
 from chary.version import __version__
@@ -21,6 +21,7 @@ MOST_POINTS, FEWEST_POINTS = 400, 30
 """Of a single curve."""
 MEASURES = ("score", "success", "return", "length")
 """What evaluations are drawn by, as far as a task knows it."""
+ACTION_BINS = 30
 MOST_EPISODES = 100
 """Episodes of a run that calibration is drawn for."""
 
@@ -91,7 +92,7 @@ def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
         "returns": last["returns"] if last else [],
         "metrics": {name: column[kept] for name, column in story.metrics.items()},
         "verdicts": [v._asdict() for v in verdicts.judge(story, examined)],
-        "health": _health(examined, story.columns) if examined else None,
+        "health": _health(examined, story) if examined else None,
         "made_by": {
             "command": story.config.get("command", ""),
             "chary": story.config.get("chary", ""),
@@ -116,7 +117,7 @@ def _evaluation(line: Record | None) -> Record | None:
     }
 
 
-def _health(found: Health, names: Sequence[str]) -> Record:
+def _health(found: Health, story: RunStory) -> Record:
     looks, last = found.looks, found.last
     kinds = [kind for kind in (*ACTIONS, *LATER) if kind in last.std]
     with np.errstate(all="ignore"):
@@ -135,7 +136,8 @@ def _health(found: Health, names: Sequence[str]) -> Record:
             "effective": [look.effective for look in looks],
             "lost": [len({*look.dead, *look.wild}) for look in looks],
             "calibration": _calibration(looks),
-            "sweep": found.sweep and _sweep(found.sweep, names),
+            "sweep": found.sweep and _sweep(found.sweep, story.names("observation")),
+            "actions": found.actions and _actions(found.actions, story),
         }
 
 
@@ -174,6 +176,34 @@ def _sweep(found: Sweep, names: Sequence[str]) -> list[Record]:
         }
         for column in np.argsort(-growth, kind="stable")
     ]
+
+
+def _actions(found: Actions, story: RunStory) -> list[Record]:
+    """Logged actions and the policy's as histograms, in the data's units."""
+    outside, size = found.outside(), found.logged.shape[1]
+    names = story.names("action")
+    low, high = (_bounds(story, which, size) for which in ("action_low", "action_high"))
+    rows: list[Record] = []
+    for action in range(size):
+        edges = np.linspace(-1.0, 1.0, ACTION_BINS + 1)
+        counts = [np.histogram(each[:, action], edges)[0] for each in (found.logged, found.policy)]
+        rows.append(
+            {
+                "name": names[action] if len(names) == size else f"action {action}",
+                "edges": low[action] + 0.5 * (edges + 1.0) * (high[action] - low[action]),
+                "logged": counts[0],
+                "policy": counts[1],
+                "outside": outside[action],
+            }
+        )
+    return rows
+
+
+def _bounds(story: RunStory, which: str, size: int) -> np.ndarray:
+    """A bound of the actions; -1 or 1 where a run does not say."""
+    found = story.part("scaling").get(which)
+    known = isinstance(found, list) and len(found) == size and are_numbers(found)
+    return np.array(found) if known else np.full(size, -1.0 if which == "action_low" else 1.0)
 
 
 def _group(group: Group, runs: Sequence[Record]) -> Record:

@@ -9,6 +9,7 @@ AXES = {
         (f"values_{kind}" for kind in ("data", "policy", "perturbed", "random", "off")),
         ("member", "state"),
     ),
+    **dict.fromkeys(("probe_actions", "policy_actions"), ("state", "action")),
     **dict.fromkeys(("column_values", "column_std", "column_counts"), ("column", "point")),
     "start_values": ("member", "episode"),
     "discounted_returns": ("episode",),

@@ -61,10 +61,9 @@ class RunStory:
         """Of the data; empty where it is not known."""
         return str(self.part("dataset").get("fingerprint") or "")
 
-    @property
-    def columns(self) -> list[str]:
-        """Names of the observations' columns; empty where the data has none."""
-        names = self.part("dataset").get("observation_names")
+    def names(self, kind: str) -> list[str]:
+        """Names of the columns of observations or actions; empty where the data has none."""
+        names = self.part("dataset").get(f"{kind}_names")
         return [str(name) for name in names] if isinstance(names, list) else []
 
     @property

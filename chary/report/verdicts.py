@@ -18,9 +18,13 @@ FAR = 0.25
 """Of that range, by which a prediction may miss what is achieved."""
 HELD, BROKEN = 0.9, 0.5
 """Shares of episodes in which a bound that is worth its name holds, and in which it says nothing."""
+CHANCE = 0.45
+"""Area under the ROC curve below which it is no longer chance that random actions are doubted less."""
 CLEARLY, KNOWN = 2.0, 0.9
 """Members know where the data ends if they differ this many times as much on random actions as on logged
 ones, and tell the two apart with this area under the ROC curve."""
+LEAVES = 0.2
+"""Share of states in which a policy may act as 2% of the logged actions do."""
 FEW = 0.25
 """Share of the members below which their effective number is worth a warning."""
 
@@ -45,6 +49,7 @@ def judge(story: RunStory, health: Health | None) -> list[Verdict]:
     if health is None:
         return [*verdicts, _nothing(story)]
     verdicts += [*_members(health), *_range(story, health), *_disagreement(health)]
+    verdicts += _policy(story, health)
     verdicts += _calibration(story, health, quiet={verdict.rule for verdict in verdicts})
     return sorted(verdicts, key=lambda verdict: GRAVEST_FIRST.index(verdict.level))
 
@@ -183,7 +188,7 @@ def _where_the_data_ends(last: Look) -> Verdict:
         "random actions as on logged ones. That tells the two apart with an area under the ROC curve of "
         f"{area:.2f}."
     )
-    if area < 0.5:
+    if area < CHANCE:
         return Verdict(
             "warning",
             "blind",
@@ -200,6 +205,29 @@ def _where_the_data_ends(last: Look) -> Verdict:
             "see the difference.",
         )
     return Verdict("good", "aware", "Members know where the data ends", text)
+
+
+def _policy(story: RunStory, health: Health) -> list[Verdict]:
+    """Whether the policy does what the data has seen done."""
+    if health.actions is None:
+        return []
+    outside = health.actions.outside()
+    if outside.max() <= LEAVES:
+        return []
+    names = story.names("action")
+    named = len(names) == len(outside)
+    most = int(outside.argmax())
+    return [
+        Verdict(
+            "warning",
+            "leaves",
+            "The policy leaves the logged actions",
+            f"In {outside[most]:.0%} of the data's states its "
+            f"{names[most] if named else f'action {most}'} lies where no more than 2% of the logged ones "
+            "do: below their 1% quantile or above their 99% quantile.",
+            _more_pessimism(story) + " A cloning penalty holds the policy to the data (--cloning).",
+        )
+    ]
 
 
 def _calibration(story: RunStory, health: Health, quiet: set[str]) -> list[Verdict]:

@@ -165,6 +165,21 @@ def test_a_run_without_a_simulator_is_judged_by_its_disagreement(tmp_path: Path)
     assert [verdict.rule for verdict in judge(story, found)] == ["aware"]
 
 
+def test_a_policy_that_leaves_the_logged_actions_is_named(tmp_path: Path) -> None:
+    folder = synthetic_run(tmp_path, lines=2, evaluations=1)
+    (path,) = folder.diagnostics()
+    with np.load(path, allow_pickle=False) as file:
+        arrays = dict(file)
+    arrays["policy_actions"][:128, 1] = 0.9  # in half of the states, where no action was logged
+    folder.save_diagnostics(int(path.stem), arrays)
+    story = read_run(tmp_path)
+    found = examine(story)
+    assert found and found.actions
+    assert found.actions.outside() == pytest.approx([0.0, 0.5], abs=0.02)
+    (verdict,) = (v for v in judge(story, found) if v.rule == "leaves")
+    assert "50%" in verdict.text and "action 1" in verdict.text and "--cloning" in verdict.advice
+
+
 def test_doubt_along_a_column_is_compared_with_where_the_data_lies() -> None:
     line = np.linspace(-2.0, 2.0, 41)
     std = np.stack([1.0 + np.abs(line), np.where(line < 0, 5.0, 1.0)])

@@ -27,6 +27,11 @@ const health = {
         promised ? figure("calibration", "Promised and achieved", "What the critics expect at the start of episodes, and the discounted return that followed. Grey lines are the smallest and largest return that rewards like the data's allow: beyond them no value makes sense.") : null,
         promised ? figure("starts", "Episode by episode", "The last evaluation: expectation across, outcome upwards. On the diagonal promises come true; points below it were promised too much. Points of the bound belong above it.") : null,
         figure("members", "Members that count", "The effective number of members, from how far their errors go together: identical ones count as one, independent ones fully." + (promised ? " The second line is the share of episodes in which the bound held, on the right axis." : ""))));
+      if (judged.some((run) => run.health.actions)) {
+        parts.push(el("h3", {}, "Where the policy leaves the data"),
+          el("p", {}, "Logged actions and the policy's, at the same 256 states of the data. A policy that has learned something acts differently, but where no bars of the data are, nobody knows what its actions do."),
+          el("div", { id: "actions", class: "figures small" }));
+      }
       if (swept) {
         parts.push(el("h3", {}, "Doubt, one input at a time"),
           el("p", {}, "States of the data in which one column is moved through its range and beyond, everything else as logged. The line is the members' standard deviation for the policy's action; the bars are the data. Where the bars end, the line should rise. Columns along which it rises most come first."),
@@ -59,6 +64,7 @@ const health = {
     show("members", [line("effective members", found.step, found.effective, colour(5)), ...held],
       { x: axis(STEPS), y: axis(`members, of ${found.members}`, { range: [0, found.members * 1.05] }),
         yaxis2: axis("share of episodes", { overlaying: "y", side: "right", range: [0, 1.05], showgrid: false }), uirevision });
+    if (document.getElementById("actions")) chosen(found.actions ?? [], uirevision);
     if (document.getElementById("sweep")) sweeps(found.sweep ?? [], uirevision);
   },
 };
@@ -80,6 +86,17 @@ function promises(found, uirevision) {
 }
 
 const MOST_SWEPT = 12;
+
+function chosen(actions, uirevision) {
+  const shown = actions.slice(0, MOST_SWEPT);
+  fill(document.getElementById("actions"), shown.map((action, i) => figure(`action-${i}`, action.name, `In ${Math.round(100 * action.outside)}% of the states outside the middle 98% of the data`)));
+  shown.forEach((action, i) => {
+    const middles = action.logged.map((_, k) => (action.edges[k] + action.edges[k + 1]) / 2);
+    const bar = (name, y, hex) => ({ type: "bar", x: middles, y, name, width: action.edges[1] - action.edges[0], marker: { color: faint(hex, 0.5) } });
+    show(`action-${i}`, [bar("logged", action.logged, colour(0)), bar("policy", action.policy, colour(1))],
+      { x: axis(action.name), y: axis("states"), height: 220, barmode: "overlay", bargap: 0, uirevision });
+  });
+}
 
 function sweeps(columns, uirevision) {
   const shown = columns.slice(0, MOST_SWEPT);

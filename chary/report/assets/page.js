@@ -3,7 +3,12 @@
 
 const SECTIONS = [summary, learning, statistics, health, maze, datasets, reproduction, warnings];
 
-function draw(data, { title, sections = SECTIONS } = {}) {
+// Without a simulator the first question is where the policy leaves the data.
+function order(data) {
+  return evaluated(data) ? SECTIONS : [summary, health, ...SECTIONS.filter((each) => each !== summary && each !== health)];
+}
+
+function draw(data, { title, sections = order(data) } = {}) {
   const tasks = distinct(data.runs.map((run) => run.dataset));
   const methods = distinct(data.runs.map((run) => run.algorithm));
   const name = title ?? `${methods.join(", ")} on ${tasks.length > 3 ? several(tasks.length, "dataset") : tasks.join(", ")}`;

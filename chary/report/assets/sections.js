@@ -21,17 +21,17 @@ const summary = {
           return changes.length ? changes.map(([key, value]) => el("span", { class: "change" }, `${key} ${value}`)) : [el("span", { class: "quiet" }, "–")]; } },
       { key: "dataset", title: "dataset", class: "name", value: (g) => g.dataset, cell: (g) => g.dataset },
       { key: "seeds", title: "seeds", value: (g) => g.seeds.length, cell: (g) => seedsIn(g.seeds) + (g.diverged ? ` (${g.diverged} diverged)` : "") },
-      { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (g) => g.last.mean, cell: (g) => estimate(g.last) + measured(g) },
+      ...(measures.length ? [{ key: "last", title: "last", number: true, hint: "at the last evaluation", value: (g) => g.last.mean, cell: (g) => estimate(g.last) + measured(g) }] : []),
       ...(data.groups.some((g) => g.sampled) ? [{ key: "sampled", title: "sampled", number: true, hint: "at the last evaluation, by sampled actions", value: (g) => g.sampled?.mean, cell: (g) => estimate(g.sampled) }] : []),
-      { key: "best", title: "best", number: true, hint: "at each run's best evaluation", value: (g) => g.best.mean, cell: (g) => estimate(g.best) + measured(g) },
+      ...(measures.length ? [{ key: "best", title: "best", number: true, hint: "at each run's best evaluation", value: (g) => g.best.mean, cell: (g) => estimate(g.best) + measured(g) }] : []),
       { key: "verdict", title: "critics", class: "verdicts", value: (g) => GRAVEST_FIRST.indexOf(g.verdict.level), cell: (g) => badge(g.verdict.level, g.verdict.title) },
       { key: "step", title: "steps", number: true, value: (g) => g.step, cell: (g) => (g.step < g.goal ? `${number(g.step)} of ${number(g.goal)}` : number(g.step)) },
       { key: "speed", title: "updates/s", number: true, value: (g) => g.speed, cell: (g) => number(g.speed, 3) },
       { key: "seconds", title: "time a run", number: true, value: (g) => g.seconds, cell: (g) => duration(g.seconds) },
     ];
     return [
-      el("p", {}, `One line for each method and dataset; a click on a heading sorts. Results are ${measures.map((name) => NAMES[name] + "s").join(" or ") || "not there yet"}, as means over seeds with ${percent}% bootstrap intervals. ` +
-        "“Last” is what training ended with; “best” was picked by looking at evaluations, which nobody can do without a simulator. Marked words are settings in which runs differ." +
+      el("p", {}, "One line for each method and dataset; a click on a heading sorts. " + (measures.length ? `Results are ${measures.map((name) => NAMES[name] + "s").join(" or ")}, as means over seeds with ${percent}% bootstrap intervals. ` +
+        "“Last” is what training ended with; “best” was picked by looking at evaluations, which nobody can do without a simulator. " : "No policy was run in a simulator: what is known of it comes from the data and from its critics. ") + "Marked words are settings in which runs differ." +
         (data.groups.some((g) => g.sampled) ? " Policies act by their mode; “sampled” is the last evaluation by samples." : "") +
         (data.groups.some((g) => g.diverged) ? " A run that diverged counts as the worst score there can be, in “last”, in curves and in statistics; “best” is from before it diverged." : "")),
       sortableTable(columns, data.groups, "groups"),
@@ -56,8 +56,8 @@ const learning = {
       el("div", { class: "figures" },
         figure("curves", "While training", "Each line is the mean over a method's seeds at each evaluation, the band its interval; wide bands mean that seeds " +
           "disagree. Click an entry of the legend to hide or show a method. Logged numbers are drawn as one line a run." + thinned),
-        figure("episodes", "Every episode of the last evaluation", "A point is the return of one episode, over all seeds; the box holds the middle half. " +
-          "Two clouds mean that the policy sometimes succeeds and sometimes fails outright, which a mean hides.")),
+        evaluated(data) ? figure("episodes", "Every episode of the last evaluation", "A point is the return of one episode, over all seeds; the box holds the middle half. " +
+          "Two clouds mean that the policy sometimes succeeds and sometimes fails outright, which a mean hides.") : null),
     ];
   },
   draw(data) {
@@ -73,9 +73,14 @@ const learning = {
         text: runs.flatMap((run) => run.returns.map(() => `seed ${run.seed ?? "?"}`)), hovertemplate: "return %{x:.4g}, %{text}<extra>%{fullData.name}</extra>",
         marker: { color: faint(hex, 0.55), size: 4 }, line: { color: hex, width: 1.2 }, fillcolor: faint(hex, 0.1) };
     }).filter((box) => box.x.length);
-    show("episodes", boxes, { x: axis("return of an episode"), y: axis("", { type: "category" }), height: Math.max(400, 90 + 44 * boxes.length), showlegend: false, uirevision: task });
+    if (evaluated(data)) show("episodes", boxes, { x: axis("return of an episode"), y: axis("", { type: "category" }), height: Math.max(400, 90 + 44 * boxes.length), showlegend: false, uirevision: task });
   },
 };
+
+// Whether any policy was run in a simulator.
+function evaluated(data) {
+  return data.groups.some((group) => group.measure);
+}
 
 function metricNames(data) {
   return distinct(data.runs.flatMap((run) => Object.keys(run.metrics))).filter((name) => name !== "step").sort();
