@@ -282,10 +282,9 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         temperature = jnp.exp(state.log_temperature.params)
         bonus = 0.0 if config.entropy == "off" else -temperature * log_prob
         gain = bound + bonus
-        if (
-            config.cloning
-        ):  # the bound by E|Q|, so that nu means the same whatever the rewards' scale
-            size = jax.lax.stop_gradient(jnp.maximum(jnp.abs(values).mean(), 1e-8))
+        if config.cloning:
+            # By E|Q|, or E|D| of the relative bound: nu means the same whatever the rewards' scale.
+            size = jax.lax.stop_gradient(jnp.maximum(jnp.abs(climbed).mean(), 1e-8))
             penalty = distance if config.cloning_loss == "squared" else -likelihood
             gain = bound / size + bonus - config.cloning * penalty
         warming_up = state.step < config.warmup_steps

@@ -108,7 +108,8 @@ class MSGConfig:
     number."""
 
     cloning: float = 0.0
-    """Weight nu of a cloning penalty that stays on the policy, against the bound divided by E|Q|; 0 for
+    """Weight nu of a cloning penalty that stays on the policy, against the bound divided by E|Q|, or by
+    E|D| where it is relative; 0 for
     none."""
     cloning_loss: Literal["squared", "likelihood"] = "squared"
     """The penalty: the squared distance between the policy's mode and the logged action, or minus the

@@ -223,8 +223,8 @@ def _policy(story: RunStory, health: Health) -> list[Verdict]:
             "leaves",
             "The policy leaves the logged actions",
             f"In {outside[most]:.0%} of the data's states its "
-            f"{names[most] if named else f'action {most}'} lies where no more than 2% of the logged ones "
-            "do: below their 1% quantile or above their 99% quantile.",
+            f"{names[most] if named else f'action {most}'} lies where no more than 2% of the logged "
+            "ones do: below their 1% quantile or above their 99% quantile.",
             _more_pessimism(story) + " A cloning penalty holds the policy to the data (--cloning).",
         )
     ]

@@ -77,11 +77,12 @@ def test_what_the_policy_climbs(changes: dict[str, Any], samples: str) -> None:
     state, after, batch, noise, metrics = one_step(config)
     before = double(state)
     logged = critics(before.critics.online, batch.observations, batch.actions)
-    # E|Q| has no gradient: it is that of the policy from before the step.
+    # E|Q|, or E|D| of the relative bound, has no gradient: it is of the policy before the step.
     first = tanh_gaussian(before.policy.params, batch.observations)
     at_first = critics(
         before.critics.online, batch.observations, sample(first, noise.policy_actions)
     )
+    at_first = at_first - logged if config.bound == "relative" else at_first
 
     def loss(policy: Any) -> float:
         distribution = tanh_gaussian(policy, batch.observations)
