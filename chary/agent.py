@@ -15,6 +15,7 @@ from chary.data.scaling import Scaling
 from chary.envs import Task
 from chary.errors import CharyError
 from chary.evaluate import Act, EvalResult, Moments, evaluate
+from chary.inputs import Invalid, actions_of, rows_of
 from chary.targets import lower_confidence_bound, mean_and_std
 from chary.types import Algorithm
 
@@ -29,8 +30,10 @@ class Uncertainty(NamedTuple):
     """(member, batch): each critic's own value."""
     mean: np.ndarray
     std: np.ndarray
+    """Their standard deviation: what the doubt is measured by. Infinite where nothing is known, because
+    the input or a critic's value is no number; never 0 for want of a number."""
     lcb: np.ndarray
-    """mean + beta * std: the bound that the policy climbs."""
+    """mean + beta * std: the bound that the policy climbs. Minus infinity where nothing is known."""
 
 
 class Agent:
@@ -56,11 +59,20 @@ class Agent:
         """The run folder this was learned in."""
 
     def act(
-        self, observations: np.ndarray, *, key: Any = None, best_of: int | None = None
+        self,
+        observations: np.ndarray,
+        *,
+        key: Any = None,
+        best_of: int | None = None,
+        invalid: Invalid = "refuse",
     ) -> np.ndarray:
         """Actions for one observation or a batch: the policy's mode, a sample with a JAX key, or with
-        `best_of` the sample of so many whose lower confidence bound is largest."""
-        rows = self._rows(observations)
+        `best_of` the sample of so many whose lower confidence bound is largest.
+
+        Observations with NaN or infinite values are refused; with `invalid="outside"` their rows of
+        actions are NaN instead.
+        """
+        rows, sound = self._rows(observations, invalid)
         if key is None or best_of is not None:
             each = Moments(np.arange(len(rows), dtype=np.uint32), np.zeros(len(rows), np.uint32))
             way = MODE if best_of is None else resolve(f"best-of-{best_of}").main
@@ -69,26 +81,24 @@ class Agent:
         else:
             unit = self.algorithm.act(self.state, jnp.asarray(rows), key=key)
         actions = self.scaling.from_unit(np.asarray(unit))
+        actions = np.where(sound[:, None], actions, np.float32(np.nan))
         return actions if np.ndim(observations) == 2 else actions[0]
 
-    def _rows(self, observations: np.ndarray) -> np.ndarray:
-        """A row in the learner's units for each observation; refuses those of another task."""
-        observations = np.asarray(observations, np.float32)
-        shape = self.scaling.observation_mean.shape
-        if observations.shape[-1:] != shape or observations.ndim > 2:
-            raise CharyError(
-                f"observations have shape {observations.shape}; this agent takes {shape} "
-                f"or (batch, {shape[0]})."
-            )
-        return self.scaling.observations(np.atleast_2d(observations))
+    def _rows(self, observations: np.ndarray, invalid: Invalid) -> tuple[np.ndarray, np.ndarray]:
+        """A row in the learner's units for each observation, and whether it is sound."""
+        size = len(self.scaling.observation_mean)
+        rows = rows_of("observations", observations, size, invalid=invalid)
+        return self.scaling.observations(rows.values), rows.sound
 
     def _acting(self, way: Acting, step: int) -> Act:
         """What an evaluation at a step acts by; each action is decided by its row and moment alone."""
         key = _evaluation_key(self.seed, step)
 
         def act(observations: np.ndarray, moments: Moments) -> np.ndarray:
-            unit = self._act_by_row(way, self._rows(observations), moments, key)
-            return self.scaling.from_unit(unit)
+            # A simulator that breaks down must not end a training: its action is no number either.
+            rows, sound = self._rows(observations, "outside")
+            unit = self._act_by_row(way, rows, moments, key)
+            return np.where(sound[:, None], self.scaling.from_unit(unit), np.float32(np.nan))
 
         return act
 
@@ -105,14 +115,34 @@ class Agent:
         ]
         return np.concatenate(acted)[: len(rows)]
 
-    def uncertainty(self, observations: np.ndarray, actions: np.ndarray) -> Uncertainty:
-        """Each critic's value of the pairs, their mean, spread, and lower confidence bound."""
+    def uncertainty(
+        self, observations: np.ndarray, actions: np.ndarray, *, invalid: Invalid = "refuse"
+    ) -> Uncertainty:
+        """Each critic's value of the pairs, their mean, spread, and lower confidence bound.
+
+        Observations and actions that are NaN or infinite, and actions outside their bounds, are
+        refused. With `invalid="outside"` their answer is that nothing is known: NaN values, an infinite
+        standard deviation, a bound of minus infinity.
+        """
         if self.algorithm.values is None or self.algorithm.beta is None:
             raise CharyError("this algorithm has no critics, so it knows no uncertainty.")
-        rows = self.scaling.observations(np.atleast_2d(np.asarray(observations, np.float32)))
-        unit = self.scaling.to_unit(np.atleast_2d(np.asarray(actions, np.float32)))
+        bounds = self.scaling.action_low, self.scaling.action_high
+        rows, sound = self._rows(observations, invalid)
+        asked = actions_of(actions, *bounds, invalid=invalid)
+        if len(rows) != len(asked.values):
+            raise CharyError(
+                f"{len(rows)} observation(s) but {len(asked.values)} action(s): each needs the other."
+            )
+        unit = self.scaling.to_unit(asked.values)
         believed = _believed(self.algorithm.values, self.algorithm.beta, self.state, rows, unit)
-        return Uncertainty(*(np.asarray(x) for x in believed))
+        members, mean, std, lcb = (np.asarray(x) for x in believed)
+        known = sound & asked.sound & np.isfinite(members).all(axis=0) & np.isfinite(std)
+        return Uncertainty(
+            np.where(sound & asked.sound, members, np.float32(np.nan)),
+            np.where(known, mean, np.float32(np.nan)),
+            np.where(known, std, np.float32(np.inf)),
+            np.where(known, lcb, np.float32(-np.inf)),
+        )
 
     def evaluate(
         self,
