@@ -15,7 +15,14 @@ from chary.algos import paper
 from chary.algos.critics import with_target_entropy
 from chary.data import sources
 from chary.data.dataset import Dataset
-from chary.data.scaling import RewardTransform, Scaling, scale_for_returns, value_range
+from chary.data.scaling import (
+    RewardTransform,
+    Scaling,
+    scale_for_returns,
+    standard_rewards,
+    uneven_scales,
+    value_range,
+)
 from chary.envs import Task, find_task
 from chary.errors import CharyError, unknown_name
 from chary.feed import make_feed
@@ -172,22 +179,46 @@ def complete(
     algorithm: str, run: RunConfig, dataset: str | Path | Dataset
 ) -> tuple[RunConfig, Dataset]:
     """The dataset, loaded, and a run's settings with what suits it filled in."""
-    # A file of your own is taken as it is; what suits a named dataset goes with its name.
+    # What suits a named dataset goes with its name; data of the user's own gets a standard scale.
     named = sources.recognise(dataset.name if isinstance(dataset, Dataset) else str(dataset))
     if not isinstance(dataset, Dataset):
         dataset = data.load(dataset, data_file=run.data_file)
         run = replace(run, dataset=dataset.origin)
         if dataset.data_file:
             run = replace(run, data_file=Path(dataset.data_file))
-    recommended = named.reward if named else RewardTransform()
+    recommended = named.reward if named else _own_rewards(run, dataset)
+    normalise = run.normalise_observations
+    if normalise == "auto":
+        normalise = "none" if named else "quantiles"
+    if not named and normalise == "none":
+        _warn_of_scales(dataset)
     run = replace(
         run,
         run=run.run
         or Path("runs") / re.sub(r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"),
         reward_scale=reward_scale(run, dataset, recommended),
         reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
+        normalise_observations=normalise,
     )
     return run, dataset
+
+
+def _own_rewards(run: RunConfig, dataset: Dataset) -> RewardTransform:
+    """A standard scale and shift, unless anything is said of either."""
+    said = (run.reward_scale, run.reward_shift, run.return_range)
+    return standard_rewards(dataset) if said == (None, None, None) else RewardTransform()
+
+
+def _warn_of_scales(dataset: Dataset) -> None:
+    """Networks hardly see a small column beside a large one, and doubt they build on it is none."""
+    uneven = uneven_scales(dataset.observations)
+    if uneven is not None:
+        warnings.warn(
+            f"{dataset.name}: {uneven.describe()}, and nothing normalises them. Values and their spread "
+            "will hardly depend on the smaller one. Leave out --normalise-observations, or set it to "
+            "quantiles.",
+            stacklevel=4,
+        )
 
 
 def reward_scale(run: RunConfig, dataset: Dataset, recommended: RewardTransform) -> float:
