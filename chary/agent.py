@@ -13,9 +13,10 @@ import numpy as np
 from chary.acting import MODE, Acting, resolve
 from chary.data.scaling import Scaling
 from chary.envs import Task
+from chary.envs.own import own_task
 from chary.errors import CharyError
 from chary.evaluate import Act, EvalResult, Moments, evaluate
-from chary.inputs import Invalid, actions_of, rows_of
+from chary.inputs import UNNAMED, Invalid, Names, actions_of, rows_of
 from chary.targets import lower_confidence_bound, mean_and_std
 from chary.types import Algorithm
 
@@ -48,6 +49,8 @@ class Agent:
         *,
         seed: int,
         folder: Path,
+        env: str | None = None,
+        names: Names = UNNAMED,
     ):
         self.algorithm = algorithm
         self.state = state
@@ -57,6 +60,10 @@ class Agent:
         self.seed = seed
         self.folder = folder
         """The run folder this was learned in."""
+        self.env = env
+        """The simulator that the run names, which is made when it is needed."""
+        self.names = names
+        """What the data's columns are called, where that is known."""
 
     def act(
         self,
@@ -87,7 +94,7 @@ class Agent:
     def _rows(self, observations: np.ndarray, invalid: Invalid) -> tuple[np.ndarray, np.ndarray]:
         """A row in the learner's units for each observation, and whether it is sound."""
         size = len(self.scaling.observation_mean)
-        rows = rows_of("observations", observations, size, invalid=invalid)
+        rows = rows_of("observations", observations, size, self.names.observations, invalid=invalid)
         return self.scaling.observations(rows.values), rows.sound
 
     def _acting(self, way: Acting, step: int) -> Act:
@@ -128,7 +135,7 @@ class Agent:
             raise CharyError("this algorithm has no critics, so it knows no uncertainty.")
         bounds = self.scaling.action_low, self.scaling.action_high
         rows, sound = self._rows(observations, invalid)
-        asked = actions_of(actions, *bounds, invalid=invalid)
+        asked = actions_of(actions, *bounds, self.names.actions, invalid=invalid)
         if len(rows) != len(asked.values):
             raise CharyError(
                 f"{len(rows)} observation(s) but {len(asked.values)} action(s): each needs the other."
@@ -146,6 +153,7 @@ class Agent:
 
     def evaluate(
         self,
+        env: Any = None,
         episodes: int = 100,
         *,
         act: str = "mode",
@@ -153,15 +161,23 @@ class Agent:
         paths: int = 0,
         stop_asked: Callable[[], bool] = lambda: False,
     ) -> EvalResult:
-        """Run the policy in the task that belongs to the dataset.
+        """Run the policy in a simulator: `env` is a Gymnasium environment or its id, `"module:make"`, or
+        a function that makes one. Without it, the task that belongs to the dataset; `evaluate(20)` is 20
+        episodes of that.
 
         `act` is how: by its `mode`, by a `sample` at every step, by the sample with the largest bound of
         32 (`best-of-32`), or `both` mode and sample, which runs every start twice and has the samples'
         results in `EvalResult.sampled`.
         """
-        if self.task is None:
-            raise CharyError("this dataset has no simulator to evaluate in.")
-        task, ways = self.task, resolve(act)
+        if isinstance(env, int):
+            env, episodes = None, env
+        env, ways = env or self.env, resolve(act)
+        task = self.task if env is None else own_task(env, self.scaling)
+        if task is None:
+            raise CharyError(
+                "this dataset has no simulator to evaluate in. Name one: agent.evaluate(env), or "
+                "--env with a Gymnasium id or module:make."
+            )
 
         def run(way: Acting, paths: int) -> EvalResult:
             result = evaluate(

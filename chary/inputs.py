@@ -15,6 +15,16 @@ SLACK = 1e-5
 """Share of an action's range by which rounding may put it outside its bounds."""
 
 
+class Names(NamedTuple):
+    """What the columns of observations and actions are called; empty where nobody said."""
+
+    observations: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+
+
+UNNAMED = Names()
+
+
 class Rows(NamedTuple):
     """Input as rows of numbers."""
 

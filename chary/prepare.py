@@ -24,9 +24,11 @@ from chary.data.scaling import (
     value_range,
 )
 from chary.envs import Task, find_task
+from chary.envs.own import own_task
 from chary.errors import CharyError, unknown_name
 from chary.feed import make_feed
 from chary.group import Spec
+from chary.inputs import Names
 from chary.products import multiplying_in
 from chary.progress import say
 from chary.runs import RunFolder
@@ -214,9 +216,9 @@ def _warn_of_scales(dataset: Dataset) -> None:
     uneven = uneven_scales(dataset.observations)
     if uneven is not None:
         warnings.warn(
-            f"{dataset.name}: {uneven.describe()}, and nothing normalises them. Values and their spread "
-            "will hardly depend on the smaller one. Leave out --normalise-observations, or set it to "
-            "quantiles.",
+            f"{dataset.name}: {uneven.describe(dataset.observation_names)}, and nothing normalises "
+            "them. Values and their spread will hardly depend on the smaller one. Leave out "
+            "--normalise-observations, or set it to quantiles.",
             stacklevel=4,
         )
 
@@ -270,7 +272,8 @@ def make_plan(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> loop.P
         ),
         held_out=held_out.transitions(scaling) if held_out else None,
         scaling=scaling,
-        task=task_of(dataset),
+        task=own_task(run.env, scaling) if run.env else task_of(dataset),
+        names=Names(dataset.observation_names, dataset.action_names),
     )
 
 

@@ -23,6 +23,9 @@ class RunConfig:
     """File to read the named dataset from, instead of from where chary keeps it."""
     steps: int = 2_000_000
     """Gradient steps."""
+    env: str | None = None
+    """Simulator to evaluate in, where the dataset does not bring one: a Gymnasium id, or module:make of
+    your own, found from the current folder."""
     seed: int = 0
     """Seed of everything random in the run."""
     run: Path | None = None
@@ -31,8 +34,8 @@ class RunConfig:
     """Learning sees scale * (reward + shift). By default what the named dataset recommends; for data of
     your own what brings its discounted returns to a standard range."""
     reward_shift: float | None = None
-    """Added to each reward before scaling. By default what the named dataset recommends; for data of your
-    own minus the median reward where no episode truly ends, else 0."""
+    """Added to each reward before scaling. By default what the named dataset recommends; for data of
+    your own minus the median reward where no episode truly ends, else 0."""
     return_range: float | None = None
     """Scale rewards so that the dataset's best and worst return are this far apart, whatever the scale
     given above."""
@@ -40,9 +43,9 @@ class RunConfig:
     """Steps that a TD target looks ahead: the rewards of so many logged steps, then the value there.
     Values travel through the data so many times as fast; the actions between are the data's."""
     normalise_observations: Normalise = "auto"
-    """Give every observation column the same scale: by its mean and deviation over the dataset (moments),
-    by its median and the range of its middle nine tenths (quantiles), or leave all as they are (none).
-    auto is quantiles for data of your own, and none for a named dataset."""
+    """Give every observation column the same scale: by its mean and deviation over the dataset
+    (moments), by its median and the range of its middle nine tenths (quantiles), or leave all as they
+    are (none). auto is quantiles for data of your own, and none for a named dataset."""
     log_every: int = 500
     """Steps between lines of metrics, which are averages over those steps."""
     eval_every: int = 5_000

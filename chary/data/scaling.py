@@ -9,7 +9,6 @@ from chary.data.columns import pieces
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 
-
 LOOKED_AT = 200_000
 """Rows, evenly spaced, that quantiles are taken from."""
 NINE_TENTHS = 2 * 1.6449
@@ -126,13 +125,13 @@ def uneven_scales(observations: np.ndarray) -> Uneven | None:
 
 
 def standard_rewards(dataset: Dataset) -> RewardTransform:
-    """The scale, and where no episode truly ends the shift, that suit rewards in units of the user's own.
+    """The scale, and where no episode truly ends the shift, that suit rewards in any unit.
 
     Nine tenths of the discounted returns from a row to its episode's end, sum_k 0.99^k r_(t+k), lie in a
     range of 20 after it. In MSG a Q-value at the policy's action is held down by about alpha, and an
     ensemble starts with values and a spread of about 1: both mean the same for every unit of reward
-    only once returns are of one size. A shift adds the same to all returns of a task without an end, so it
-    changes no policy there; where an episode can end it would, and is left out.
+    only once returns are of one size. A shift adds the same to all returns of a task without an end, so
+    it changes no policy there; where an episode can end it would, and is left out.
     """
     rewards = np.asarray(dataset.rewards, np.float64)
     shift = 0.0 if dataset.terminals.any() else _rounded(-float(np.median(rewards)))

@@ -168,7 +168,7 @@ def test_collecting_with_bad_options(tmp_path: Path, options: list[object], word
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "Go on with `chary resume"),
+        ([], "Resume it with `chary resume"),
         (["--seed", 1], "with other settings (seed is 0 there, not 1)"),
     ],
 )
