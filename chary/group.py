@@ -20,7 +20,7 @@ from chary.data.scaling import Scaling
 from chary.data.summary import summarise
 from chary.envs import find_task
 from chary.errors import CharyError
-from chary.machine import command_line, layout, versions
+from chary.machine import command_line, layout, source, versions
 from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
 from chary.version import __version__
@@ -54,6 +54,7 @@ def create(
 ) -> list[RunFolder]:
     """New folders for runs that are to be trained together."""
     folders: list[RunFolder] = []
+    code = source()
     for index, spec in enumerate(specs):
         record = {
             "chary": __version__,
@@ -67,6 +68,7 @@ def create(
             "layout": layout(),
             "versions": versions(),
             "command": command_line(),
+            "source": code,
         }
         if len(specs) > 1:
             names = [other.folder.name for other in specs]

@@ -94,6 +94,7 @@ def start(
     assert run.run is not None
     home = home or run.run.with_name(run.run.name.removesuffix(f"-{run.seed}"))
     config = prepare.settle(config, run, dataset)
+    prepare.explain_own(algorithm, preset, config, run)
     specs = vary(algorithm, config, replace(run, run=home), dataset, seeds, varied)
     prepare.check(*specs[0])
     prepare.task_of(dataset)  # refuses a borrowed name before anything is made

@@ -36,6 +36,11 @@ from chary.settings import RunConfig
 from chary.tensorboard import require_tensorboard
 from chary.types import Algorithm
 
+OWN = "own-data"
+"""The preset for data without a known name."""
+SHORT: dict[str, Any] = {"steps": 20_000}
+"""What it is for algorithms that have none of their own: their defaults, for a laptop's time."""
+
 
 def resolve(
     algorithm: str,
@@ -87,10 +92,10 @@ class Preset(NamedTuple):
 
 def find_preset(algorithm: str, preset: str, dataset: str) -> Preset:
     """The preset of that name: `auto` is what suits the dataset, `paper` its domain's `paper-*`."""
-    presets = algos.entry(algorithm).presets
+    presets = {OWN: SHORT, **algos.entry(algorithm).presets}
     named = sources.recognise(dataset) if preset in ("auto", "paper") else None
     if preset == "auto":
-        preset = named.preset if named else "none"
+        preset = named.preset if named else OWN if dataset else "none"
     row = None
     if preset == "paper":
         if named is None or named.domain is None:
@@ -136,6 +141,22 @@ def explain(
         text = ""
     if text:
         say(f"preset {preset}: {text}")
+
+
+def explain_own(algorithm: str, preset: str, config: Any, run: RunConfig) -> None:
+    """Say what was taken for data without a known name; what is to be trained, and how it is scaled."""
+    if sources.recognise(run.dataset) is not None:
+        return
+    size = "x".join(map(str, getattr(config, "hidden", ())))
+    members = f"{config.members} members of {size}" if hasattr(config, "members") else size
+    taken = find_preset(algorithm, preset, run.dataset or "data").name
+    way = run.normalise_observations
+    scaled = "left as they are" if way == "none" else f"scaled by {way}"
+    say(
+        f"{run.dataset}: data of your own. Preset {taken}: {members}, batches of {config.batch_size}, "
+        f"{run.steps:,} steps. Observations are {scaled}; "
+        f"learning sees {run.reward_scale:g} * (reward + {run.reward_shift:g})."
+    )
 
 
 def check(config: Any, run: RunConfig) -> None:

@@ -62,6 +62,7 @@ def start(
     assert run.run is not None
     prepare.check(config, run)
     config = prepare.settle(config, run, dataset)
+    prepare.explain_own(algorithm, preset, config, run)
     plan = prepare.make_plan(algorithm, [Spec(config, run)], dataset)
     with claimed(run.run):
         folder = same_run(algorithm, config, run, dataset)
