@@ -330,7 +330,7 @@ PRESETS["own-data"] = {
     "warmup_steps": 1_000,
     "policy_learning_rate": 3e-4,
     "temperature": 0.1,
-    "steps": 20_000,
+    "steps": 10_000,
 }
 # The paper's comparison without an ensemble: one Q-function, which only alpha holds to the data.
 PRESETS |= {

@@ -64,7 +64,7 @@ MSG = {
             "warmup_steps": 1_000,
             "policy_learning_rate": 3e-4,
             "temperature": 0.1,
-            "steps": 20_000,
+            "steps": 10_000,
         },
     ),
     "paper-antmaze": Source("Table 1 and Appendix B.1; every member's own samples", MSG_ANTMAZE),
