@@ -94,7 +94,6 @@ def start(
     assert run.run is not None
     home = home or run.run.with_name(run.run.name.removesuffix(f"-{run.seed}"))
     config = prepare.settle(config, run, dataset)
-    prepare.explain_own(algorithm, preset, config, run)
     specs = vary(algorithm, config, replace(run, run=home), dataset, seeds, varied)
     prepare.check(*specs[0])
     prepare.task_of(dataset)  # refuses a borrowed name before anything is made
@@ -107,6 +106,8 @@ def start(
         scaling = prepare.scaling_of(dataset, run)
         for together in grouped(algorithm, new, dataset) if new else []:
             group.create(algorithm, together, dataset, scaling, preset)
+        if new:
+            prepare.explain_own(algorithm, preset, config, run)
     agents = go_on([spec.folder for spec in specs], dataset=dataset, yes=yes)
     return {spec.folder: agents[spec.folder] for spec in specs}
 

@@ -62,12 +62,12 @@ def start(
     assert run.run is not None
     prepare.check(config, run)
     config = prepare.settle(config, run, dataset)
-    prepare.explain_own(algorithm, preset, config, run)
     plan = prepare.make_plan(algorithm, [Spec(config, run)], dataset)
     with claimed(run.run):
         folder = same_run(algorithm, config, run, dataset)
         if folder is None:
             (folder,) = group.create(algorithm, [Spec(config, run)], dataset, plan.scaling, preset)
+            prepare.explain_own(algorithm, preset, config, run)
         elif not go_on:
             raise CharyError(group.already(folder))
         group.keep_summary([folder], dataset)

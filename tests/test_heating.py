@@ -32,7 +32,7 @@ def test_the_log_is_as_large_and_as_messy_as_it_says(
     log = house.make_log()
     assert len(log.rewards) == 20_064 and log.episodes[-1] == 208
     assert (np.bincount(log.episodes) == 96).all()
-    assert 0.0 <= log.powers.min() and log.powers.max() <= 4000.0
+    assert log.powers.min() >= 0.0 and log.powers.max() <= 4000.0
     house.write_csv(log, tmp_path / "heating.csv")
     lines = (tmp_path / "heating.csv").read_text().splitlines()
     heading = lines[0].split(",")
