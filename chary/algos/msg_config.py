@@ -323,8 +323,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 # For a log of one's own, on a laptop, with observations and rewards of a standard scale
 # (`data.scaling`). Found on examples/heating.
 PRESETS["own-data"] = {
-    "members": 8,
-    "hidden": (128, 128),
+    "members": 10,
+    "hidden": (64, 64),
     "batch_size": 128,
     "tau": 0.01,
     "warmup_steps": 1_000,

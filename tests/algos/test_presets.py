@@ -87,7 +87,7 @@ def test_training_says_what_it_took(
     dataset = Dataset.from_columns(columns, name="heating")
     chary.train("msg", dataset, run=tmp_path / "run", steps=2, warmup_steps=1, hidden=(8, 8))
     said = capsys.readouterr().err
-    assert "heating: data of your own. Preset own-data: 8 members of 8x8, batches of 128" in said
+    assert "heating: data of your own. Preset own-data: 10 members of 8x8, batches of 128" in said
     assert "2 steps. Observations are scaled by quantiles; learning sees " in said
     named = Dataset.from_columns(columns, name="halfcheetah-medium-v2")
     prepare.explain_own("msg", "auto", *prepare.resolve("msg", named, "none", None, {}))

@@ -57,8 +57,8 @@ MSG = {
     "own-data": Source(
         "tried: docs/heating.md",
         {
-            "members": 8,
-            "hidden": (128, 128),
+            "members": 10,
+            "hidden": (64, 64),
             "batch_size": 128,
             "tau": 0.01,
             "warmup_steps": 1_000,
