@@ -148,14 +148,16 @@ def explain_own(algorithm: str, preset: str, config: Any, run: RunConfig) -> Non
     if sources.recognise(run.dataset) is not None:
         return
     size = "x".join(map(str, getattr(config, "hidden", ())))
-    members = f"{config.members} members of {size}" if hasattr(config, "members") else size
+    members = (
+        f"{config.members} members of {size}" if hasattr(config, "members") else f"layers {size}"
+    )
     taken = find_preset(algorithm, preset, run.dataset or "data").name
     way = run.normalise_observations
     scaled = "left as they are" if way == "none" else f"scaled by {way}"
     say(
         f"{run.dataset}: data of your own. Preset {taken}: {members}, batches of {config.batch_size}, "
         f"{run.steps:,} steps. Observations are {scaled}; "
-        f"learning sees {run.reward_scale:g} * (reward + {run.reward_shift:g})."
+        f"learning sees {run.reward_scale:g} * (reward {run.reward_shift:+g})."
     )
 
 

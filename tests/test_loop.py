@@ -234,13 +234,13 @@ def test_a_signal_asks_once_and_a_second_interrupt_insists() -> None:
 
 
 def test_a_closed_terminal_saves_as_an_interrupt_does() -> None:
-    before = signal.getsignal(signal.SIGHUP)
-    with loop.stop_requests() as asked:
-        signal.raise_signal(signal.SIGHUP)
-        assert asked()
-    assert signal.getsignal(signal.SIGHUP) is before
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
+        with loop.stop_requests() as asked:
+            signal.raise_signal(signal.SIGHUP)
+            assert asked()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
         with loop.stop_requests() as asked:
             signal.raise_signal(signal.SIGHUP)
             assert not asked()
