@@ -88,7 +88,7 @@ def actions_of(
 
 
 def _marked(rows: np.ndarray, wrong: np.ndarray) -> Rows:
-    sound = ~wrong.any(axis=1)
+    sound = np.asarray(~wrong.any(axis=1))
     return Rows(np.where(sound[:, None], rows, np.float32(0.0)), sound)
 
 

@@ -28,7 +28,7 @@ def own_task(env: Any, scaling: "Scaling") -> Task:
 
     if isinstance(env, gymnasium.Env):
         name = type(env.unwrapped).__name__
-        made: Callable[..., gymnasium.Env[Any, Any]] = partial(_lent, env)
+        made: Any = partial(_lent, env)
     elif isinstance(env, str):
         name = env
         made = find_named("--env", env, "mine:make") if ":" in env else _by_id(env)

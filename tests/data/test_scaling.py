@@ -3,6 +3,7 @@
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from chary.settings import RunConfig
 from tests.conftest import make_columns
 
 Columns = dict[str, np.ndarray]
-TINY = {
+TINY: dict[str, Any] = {
     "members": 2,
     "hidden": (8,),
     "batch_size": 8,
@@ -115,7 +116,7 @@ def test_own_data_is_scaled_by_default_and_the_run_says_by_what(
     [({"reward_scale": 3.0}, (3.0, 0.0)), ({"reward_shift": 2.0}, (1.0, 2.0))],
 )
 def test_what_is_said_of_rewards_is_done_and_nothing_else(
-    given: dict[str, float], reward: tuple[float, float], dataset: Dataset
+    given: dict[str, Any], reward: tuple[float, float], dataset: Dataset
 ) -> None:
     run, _ = prepare.complete("msg", RunConfig(**given), dataset)
     assert (run.reward_scale, run.reward_shift) == reward
