@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from chary.agent import Agent, Uncertainty
     from chary.data import load
     from chary.data.dataset import Dataset
+    from chary.data.memory import dataset, from_frame
     from chary.evaluate import EvalResult
     from chary.population import train_population
     from chary.training import open_run, resume, train
@@ -29,6 +30,8 @@ __all__ = [
     "EvalResult",
     "Uncertainty",
     "__version__",
+    "dataset",
+    "from_frame",
     "load",
     "open_run",
     "resume",
@@ -42,6 +45,8 @@ _HOMES = {
     "Uncertainty": "chary.agent",
     "Dataset": "chary.data.dataset",
     "EvalResult": "chary.evaluate",
+    "dataset": "chary.data.memory",
+    "from_frame": "chary.data.memory",
     "load": "chary.data",
     "open_run": "chary.training",
     "resume": "chary.training",

@@ -13,8 +13,10 @@ import numpy as np
 from chary.acting import MODE, Acting, resolve
 from chary.data.scaling import Scaling
 from chary.envs import Task
+from chary.envs.own import own_task
 from chary.errors import CharyError
 from chary.evaluate import Act, EvalResult, Moments, evaluate
+from chary.inputs import UNNAMED, Invalid, Names, actions_of, rows_of
 from chary.targets import lower_confidence_bound, mean_and_std
 from chary.types import Algorithm
 
@@ -29,8 +31,10 @@ class Uncertainty(NamedTuple):
     """(member, batch): each critic's own value."""
     mean: np.ndarray
     std: np.ndarray
+    """Their standard deviation: what the doubt is measured by. Infinite where nothing is known, because
+    the input or a critic's value is no number; never 0 for want of a number."""
     lcb: np.ndarray
-    """mean + beta * std: the bound that the policy climbs."""
+    """mean + beta * std: the bound that the policy climbs. Minus infinity where nothing is known."""
 
 
 class Agent:
@@ -45,6 +49,8 @@ class Agent:
         *,
         seed: int,
         folder: Path,
+        env: str | None = None,
+        names: Names = UNNAMED,
     ):
         self.algorithm = algorithm
         self.state = state
@@ -54,13 +60,26 @@ class Agent:
         self.seed = seed
         self.folder = folder
         """The run folder this was learned in."""
+        self.env = env
+        """The simulator that the run names, which is made when it is needed."""
+        self.names = names
+        """What the data's columns are called, where that is known."""
 
     def act(
-        self, observations: np.ndarray, *, key: Any = None, best_of: int | None = None
+        self,
+        observations: np.ndarray,
+        *,
+        key: Any = None,
+        best_of: int | None = None,
+        invalid: Invalid = "refuse",
     ) -> np.ndarray:
         """Actions for one observation or a batch: the policy's mode, a sample with a JAX key, or with
-        `best_of` the sample of so many whose lower confidence bound is largest."""
-        rows = self._rows(observations)
+        `best_of` the sample of so many whose lower confidence bound is largest.
+
+        Observations with NaN or infinite values are refused; with `invalid="outside"` their rows of
+        actions are NaN instead.
+        """
+        rows, sound = self._rows(observations, invalid)
         if key is None or best_of is not None:
             each = Moments(np.arange(len(rows), dtype=np.uint32), np.zeros(len(rows), np.uint32))
             way = MODE if best_of is None else resolve(f"best-of-{best_of}").main
@@ -69,26 +88,24 @@ class Agent:
         else:
             unit = self.algorithm.act(self.state, jnp.asarray(rows), key=key)
         actions = self.scaling.from_unit(np.asarray(unit))
+        actions = np.where(sound[:, None], actions, np.float32(np.nan))
         return actions if np.ndim(observations) == 2 else actions[0]
 
-    def _rows(self, observations: np.ndarray) -> np.ndarray:
-        """A row in the learner's units for each observation; refuses those of another task."""
-        observations = np.asarray(observations, np.float32)
-        shape = self.scaling.observation_mean.shape
-        if observations.shape[-1:] != shape or observations.ndim > 2:
-            raise CharyError(
-                f"observations have shape {observations.shape}; this agent takes {shape} "
-                f"or (batch, {shape[0]})."
-            )
-        return self.scaling.observations(np.atleast_2d(observations))
+    def _rows(self, observations: np.ndarray, invalid: Invalid) -> tuple[np.ndarray, np.ndarray]:
+        """A row in the learner's units for each observation, and whether it is sound."""
+        size = len(self.scaling.observation_mean)
+        rows = rows_of("observations", observations, size, self.names.observations, invalid=invalid)
+        return self.scaling.observations(rows.values), rows.sound
 
     def _acting(self, way: Acting, step: int) -> Act:
         """What an evaluation at a step acts by; each action is decided by its row and moment alone."""
         key = _evaluation_key(self.seed, step)
 
         def act(observations: np.ndarray, moments: Moments) -> np.ndarray:
-            unit = self._act_by_row(way, self._rows(observations), moments, key)
-            return self.scaling.from_unit(unit)
+            # A simulator that breaks down must not end a training: its action is no number either.
+            rows, sound = self._rows(observations, "outside")
+            unit = self._act_by_row(way, rows, moments, key)
+            return np.where(sound[:, None], self.scaling.from_unit(unit), np.float32(np.nan))
 
         return act
 
@@ -105,17 +122,38 @@ class Agent:
         ]
         return np.concatenate(acted)[: len(rows)]
 
-    def uncertainty(self, observations: np.ndarray, actions: np.ndarray) -> Uncertainty:
-        """Each critic's value of the pairs, their mean, spread, and lower confidence bound."""
+    def uncertainty(
+        self, observations: np.ndarray, actions: np.ndarray, *, invalid: Invalid = "refuse"
+    ) -> Uncertainty:
+        """Each critic's value of the pairs, their mean, spread, and lower confidence bound.
+
+        Observations and actions that are NaN or infinite, and actions outside their bounds, are
+        refused. With `invalid="outside"` their answer is that nothing is known: NaN values, an infinite
+        standard deviation, a bound of minus infinity.
+        """
         if self.algorithm.values is None or self.algorithm.beta is None:
             raise CharyError("this algorithm has no critics, so it knows no uncertainty.")
-        rows = self.scaling.observations(np.atleast_2d(np.asarray(observations, np.float32)))
-        unit = self.scaling.to_unit(np.atleast_2d(np.asarray(actions, np.float32)))
+        bounds = self.scaling.action_low, self.scaling.action_high
+        rows, sound = self._rows(observations, invalid)
+        asked = actions_of(actions, *bounds, self.names.actions, invalid=invalid)
+        if len(rows) != len(asked.values):
+            raise CharyError(
+                f"{len(rows)} observation(s) but {len(asked.values)} action(s): each needs the other."
+            )
+        unit = self.scaling.to_unit(asked.values)
         believed = _believed(self.algorithm.values, self.algorithm.beta, self.state, rows, unit)
-        return Uncertainty(*(np.asarray(x) for x in believed))
+        members, mean, std, lcb = (np.asarray(x) for x in believed)
+        known = sound & asked.sound & np.isfinite(members).all(axis=0) & np.isfinite(std)
+        return Uncertainty(
+            np.where(sound & asked.sound, members, np.float32(np.nan)),
+            np.where(known, mean, np.float32(np.nan)),
+            np.where(known, std, np.float32(np.inf)),
+            np.where(known, lcb, np.float32(-np.inf)),
+        )
 
     def evaluate(
         self,
+        env: Any = None,
         episodes: int = 100,
         *,
         act: str = "mode",
@@ -123,15 +161,23 @@ class Agent:
         paths: int = 0,
         stop_asked: Callable[[], bool] = lambda: False,
     ) -> EvalResult:
-        """Run the policy in the task that belongs to the dataset.
+        """Run the policy in a simulator: `env` is a Gymnasium environment or its id, `"module:make"`, or
+        a function that makes one. Without it, the task that belongs to the dataset; `evaluate(20)` is 20
+        episodes of that.
 
         `act` is how: by its `mode`, by a `sample` at every step, by the sample with the largest bound of
         32 (`best-of-32`), or `both` mode and sample, which runs every start twice and has the samples'
         results in `EvalResult.sampled`.
         """
-        if self.task is None:
-            raise CharyError("this dataset has no simulator to evaluate in.")
-        task, ways = self.task, resolve(act)
+        if isinstance(env, int):
+            env, episodes = None, env
+        env, ways = env or self.env, resolve(act)
+        task = self.task if env is None else own_task(env, self.scaling)
+        if task is None:
+            raise CharyError(
+                "this dataset has no simulator to evaluate in. Name one: agent.evaluate(env), or "
+                "--env with a Gymnasium id or module:make."
+            )
 
         def run(way: Acting, paths: int) -> EvalResult:
             result = evaluate(

@@ -104,7 +104,7 @@ def evaluate(
     observation and moment alone, so results do not depend on how many environments run side by side.
     `stop_asked` is looked at between steps.
     """
-    side_by_side = min(side_by_side, episodes)
+    side_by_side = min(side_by_side, episodes, task.at_once or side_by_side)
     environments = [task.make() for _ in range(side_by_side)]
     observations = [[] for _ in range(episodes)]
     rewards: list[list[float]] = [[] for _ in range(episodes)]

@@ -25,8 +25,15 @@ def jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def refuse_folder(path: Path) -> None:
+    """A file cannot be written where a folder is; `.` has not even a name to write under."""
+    if path.is_dir():
+        raise CharyError(f"{path}: is a folder. Name a file in it to write to.")
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is never seen half-written."""
+    refuse_folder(path)
     temporary = path.with_name(f".{path.name}.new")
     try:
         temporary.write_text(text)

@@ -8,7 +8,7 @@ from chary.progress import TrainingDisplay, duration
 
 TIMED_SECONDS = 2.0
 """Updates are timed for this long, after those that compile."""
-LONG = 10 * 60.0
+LONG = 30.0
 """Seconds of training that are worth a line."""
 VERY_LONG = 24 * 3600.0
 """Seconds of training that are worth a question."""

@@ -20,7 +20,7 @@ from chary.data.scaling import Scaling
 from chary.data.summary import summarise
 from chary.envs import find_task
 from chary.errors import CharyError
-from chary.machine import command_line, layout, versions
+from chary.machine import command_line, layout, source, versions
 from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
 from chary.version import __version__
@@ -54,15 +54,21 @@ def create(
 ) -> list[RunFolder]:
     """New folders for runs that are to be trained together."""
     folders: list[RunFolder] = []
+    code = source()
     for index, spec in enumerate(specs):
         record = {
             "chary": __version__,
             **_identity(algorithm, *spec, dataset),
             "preset": preset,
             "scaling": scaling.to_json(),
+            "columns": {
+                "observations": dataset.observation_names,
+                "actions": dataset.action_names,
+            },
             "layout": layout(),
             "versions": versions(),
             "command": command_line(),
+            "source": code,
         }
         if len(specs) > 1:
             names = [other.folder.name for other in specs]
@@ -191,6 +197,11 @@ def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> R
     config = with_target_entropy(config, dataset.action_size)  # as the run there recorded it
     asked = _identity(algorithm, config, run, dataset)
     differences = _differences(folder, asked)
+    if len(differences) == 1 and run.steps > folder.config["run"]["steps"]:
+        raise CharyError(
+            f"{there(folder)}, with the same settings but {folder.config['run']['steps']} steps. Extend "
+            f"it with `chary resume {folder.path} --steps {run.steps}`, or choose another folder."
+        )
     if differences:
         raise CharyError(
             f"{there(folder)}, with other settings ({'; '.join(differences)}). Choose another folder."
@@ -240,6 +251,18 @@ def _open(key: str, value: Any) -> bool:
     """Whether a setting may be another: a folder has many names (runs/a, or its path), members at a
     time are for the machine to choose where the user does not, and a range of values for the data."""
     return key == "run" or (key, value) in (("chunk", None), ("value_range", "auto"))
+
+
+def already(folder: RunFolder, home: Path | None = None) -> str:
+    """What to do about a run that is there: resume it, or extend it where it is complete."""
+    goal, path = folder.config["run"]["steps"], home or folder.path
+    steps = folder.checkpoint_steps()
+    if steps and steps[-1] >= goal:
+        return (
+            f"{there(folder)}, its last. Extend it with `chary resume {path} --steps {2 * goal}`, say, "
+            "or choose another folder."
+        )
+    return f"{there(folder)}. Resume it with `chary resume {path}`, or choose another folder."
 
 
 def there(folder: RunFolder) -> str:

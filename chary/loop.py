@@ -23,6 +23,7 @@ from chary.envs import Task
 from chary.errors import DivergedError
 from chary.feed import Feed
 from chary.forecast import Forecast
+from chary.inputs import UNNAMED, Names
 from chary.progress import TrainingDisplay, say
 from chary.runs import RunFolder
 from chary.settings import RunConfig
@@ -55,6 +56,7 @@ class Plan(NamedTuple):
     held_out: Batch | None
     scaling: Scaling
     task: Task | None
+    names: Names = UNNAMED
 
     @property
     def run(self) -> RunConfig:
@@ -97,7 +99,15 @@ class Plan(NamedTuple):
         run = self.lanes[lane].run
         assert run.run is not None
         state = one_of(turns.gather(self.algorithm, carry).state, lane, len(self.lanes))
-        return Agent(self.algorithm, state, self.scaling, self.task, seed=run.seed, folder=run.run)
+        return Agent(
+            self.algorithm,
+            state,
+            self.scaling,
+            self.task,
+            seed=run.seed,
+            folder=run.run,
+            names=self.names,
+        )
 
 
 class Member(NamedTuple):
@@ -282,7 +292,8 @@ def _sound(members: Sequence[Member], means: Sequence[dict[str, float]], step: i
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C or SIGTERM into a request to stop; a second Ctrl-C ends at once."""
+    """Turn the first Ctrl-C, SIGTERM or SIGHUP (a closed terminal) into a request to stop; a second
+    Ctrl-C ends at once."""
     asked = False
 
     def ask(number: int, _frame: Any) -> None:
@@ -291,8 +302,13 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked = True
 
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    hangup = getattr(signal, "SIGHUP", None)  # not on Windows
+    # Under nohup it is ignored, and must stay so.
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        numbers.append(hangup)
     try:
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, ask) for number in numbers}
     except ValueError:  # not in the main thread: nobody to ask
         before = {}
     try:

@@ -3,6 +3,7 @@
 import os
 import platform
 import shlex
+import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -110,6 +111,27 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "missing"
     return found
+
+
+def source() -> dict[str, Any] | None:
+    """The commit of chary's own code and whether it was changed since; None where it is no checkout."""
+    package = Path(__file__).parent
+    if not (package.parent / ".git").exists():
+        return None
+    try:
+        commit, changed = (
+            subprocess.run(
+                ["git", "-C", str(package), *words],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=20,
+            ).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", "."])
+        )
+    except (OSError, subprocess.SubprocessError):  # no git, or a folder that it does not trust
+        return None
+    return {"commit": commit, "clean": not changed}
 
 
 def command_line() -> str:

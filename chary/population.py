@@ -101,13 +101,13 @@ def start(
         there = {spec.folder: group.same_run(algorithm, *spec, dataset) for spec in specs}
         begun = [folder for folder in there.values() if folder and folder.checkpoint_steps()]
         if begun and not resume:
-            raise CharyError(
-                f"{group.there(begun[0])}. Go on with `chary resume {home}`, or choose another folder."
-            )
+            raise CharyError(group.already(begun[0], home))
         new = [spec for spec in specs if not (resume and there[spec.folder])]
         scaling = prepare.scaling_of(dataset, run)
         for together in grouped(algorithm, new, dataset) if new else []:
             group.create(algorithm, together, dataset, scaling, preset)
+        if new:
+            prepare.explain_own(algorithm, preset, config, run)
     agents = go_on([spec.folder for spec in specs], dataset=dataset, yes=yes)
     return {spec.folder: agents[spec.folder] for spec in specs}
 

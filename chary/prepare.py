@@ -15,17 +15,31 @@ from chary.algos import paper
 from chary.algos.critics import with_target_entropy
 from chary.data import sources
 from chary.data.dataset import Dataset
-from chary.data.scaling import RewardTransform, Scaling, scale_for_returns, value_range
+from chary.data.scaling import (
+    RewardTransform,
+    Scaling,
+    scale_for_returns,
+    standard_rewards,
+    uneven_scales,
+    value_range,
+)
 from chary.envs import Task, find_task
+from chary.envs.own import own_task
 from chary.errors import CharyError, unknown_name
 from chary.feed import make_feed
 from chary.group import Spec
+from chary.inputs import Names
 from chary.products import multiplying_in
 from chary.progress import say
 from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.tensorboard import require_tensorboard
 from chary.types import Algorithm
+
+OWN = "own-data"
+"""The preset for data without a known name."""
+SHORT: dict[str, Any] = {"steps": 20_000}
+"""What it is for algorithms that have none of their own: their defaults, for a laptop's time."""
 
 
 def resolve(
@@ -78,10 +92,10 @@ class Preset(NamedTuple):
 
 def find_preset(algorithm: str, preset: str, dataset: str) -> Preset:
     """The preset of that name: `auto` is what suits the dataset, `paper` its domain's `paper-*`."""
-    presets = algos.entry(algorithm).presets
+    presets = {OWN: SHORT, **algos.entry(algorithm).presets}
     named = sources.recognise(dataset) if preset in ("auto", "paper") else None
     if preset == "auto":
-        preset = named.preset if named else "none"
+        preset = named.preset if named else OWN if dataset else "none"
     row = None
     if preset == "paper":
         if named is None or named.domain is None:
@@ -129,6 +143,24 @@ def explain(
         say(f"preset {preset}: {text}")
 
 
+def explain_own(algorithm: str, preset: str, config: Any, run: RunConfig) -> None:
+    """Say what was taken for data without a known name; what is to be trained, and how it is scaled."""
+    if sources.recognise(run.dataset) is not None:
+        return
+    size = "x".join(map(str, getattr(config, "hidden", ())))
+    members = (
+        f"{config.members} members of {size}" if hasattr(config, "members") else f"layers {size}"
+    )
+    taken = find_preset(algorithm, preset, run.dataset or "data").name
+    way = run.normalise_observations
+    scaled = "left as they are" if way == "none" else f"scaled by {way}"
+    say(
+        f"{run.dataset}: data of your own. Preset {taken}: {members}, batches of {config.batch_size}, "
+        f"{run.steps:,} steps. Observations are {scaled}; "
+        f"learning sees {run.reward_scale:g} * (reward {run.reward_shift:+g})."
+    )
+
+
 def check(config: Any, run: RunConfig) -> None:
     """Refuse what cannot be trained, and warn of what teaches nothing, before anything is made."""
     if getattr(config, "warmup_steps", 0) >= run.steps:
@@ -172,22 +204,46 @@ def complete(
     algorithm: str, run: RunConfig, dataset: str | Path | Dataset
 ) -> tuple[RunConfig, Dataset]:
     """The dataset, loaded, and a run's settings with what suits it filled in."""
-    # A file of your own is taken as it is; what suits a named dataset goes with its name.
+    # What suits a named dataset goes with its name; data of the user's own gets a standard scale.
     named = sources.recognise(dataset.name if isinstance(dataset, Dataset) else str(dataset))
     if not isinstance(dataset, Dataset):
         dataset = data.load(dataset, data_file=run.data_file)
         run = replace(run, dataset=dataset.origin)
         if dataset.data_file:
             run = replace(run, data_file=Path(dataset.data_file))
-    recommended = named.reward if named else RewardTransform()
+    recommended = named.reward if named else _own_rewards(run, dataset)
+    normalise = run.normalise_observations
+    if normalise == "auto":
+        normalise = "none" if named else "quantiles"
+    if not named and normalise == "none":
+        _warn_of_scales(dataset)
     run = replace(
         run,
         run=run.run
         or Path("runs") / re.sub(r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"),
         reward_scale=reward_scale(run, dataset, recommended),
         reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
+        normalise_observations=normalise,
     )
     return run, dataset
+
+
+def _own_rewards(run: RunConfig, dataset: Dataset) -> RewardTransform:
+    """A standard scale and shift, unless anything is said of either."""
+    said = (run.reward_scale, run.reward_shift, run.return_range)
+    return standard_rewards(dataset) if said == (None, None, None) else RewardTransform()
+
+
+def _warn_of_scales(dataset: Dataset) -> None:
+    """Networks hardly see a small column beside a large one, and doubt they build on it is none."""
+    uneven = uneven_scales(dataset.observations)
+    if uneven is not None:
+        warnings.warn(
+            f"{dataset.name}: {uneven.describe(dataset.observation_names)}, and nothing normalises "
+            "them. Values and their spread will hardly depend on the smaller one. Leave out "
+            "--normalise-observations, or set it to quantiles.",
+            stacklevel=4,
+        )
 
 
 def reward_scale(run: RunConfig, dataset: Dataset, recommended: RewardTransform) -> float:
@@ -239,7 +295,8 @@ def make_plan(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> loop.P
         ),
         held_out=held_out.transitions(scaling) if held_out else None,
         scaling=scaling,
-        task=task_of(dataset),
+        task=own_task(run.env, scaling) if run.env else task_of(dataset),
+        names=Names(dataset.observation_names, dataset.action_names),
     )
 
 

@@ -244,6 +244,11 @@ def seconds_in(timing: Sequence[Record]) -> float:
     return seconds
 
 
+def speed_in(timing: Sequence[Record]) -> float | None:
+    """Updates a second over a whole run, evaluations on the way included."""
+    return timing[-1]["step"] / seconds_in(timing) if timing else None
+
+
 @contextmanager
 def claimed(path: Path) -> Iterator[None]:
     """Hold a run's folder for one process, made if need be; the lock dies with the process."""

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from chary import acting
 from chary.errors import CharyError, unknown_name
 
 Matmul: TypeAlias = Literal["float32", "bfloat16"]
+Normalise: TypeAlias = Literal["auto", "none", "moments", "quantiles"]
 
 
 @dataclass(frozen=True)
@@ -22,22 +23,29 @@ class RunConfig:
     """File to read the named dataset from, instead of from where chary keeps it."""
     steps: int = 2_000_000
     """Gradient steps."""
+    env: str | None = None
+    """Simulator to evaluate in, where the dataset does not bring one: a Gymnasium id, or module:make of
+    your own, found from the current folder."""
     seed: int = 0
     """Seed of everything random in the run."""
     run: Path | None = None
     """Run folder; by default runs/<algorithm>-<dataset>-<seed>."""
     reward_scale: float | None = None
-    """Learning sees scale * (reward + shift); by default what the named dataset recommends, else 1."""
+    """Learning sees scale * (reward + shift). By default what the named dataset recommends; for data of
+    your own what brings its discounted returns to a standard range."""
     reward_shift: float | None = None
-    """Added to each reward before scaling; by default what the named dataset recommends, else 0."""
+    """Added to each reward before scaling. By default what the named dataset recommends; for data of
+    your own minus the median reward where no episode truly ends, else 0."""
     return_range: float | None = None
     """Scale rewards so that the dataset's best and worst return are this far apart, whatever the scale
     given above."""
     n_step: int = 1
     """Steps that a TD target looks ahead: the rewards of so many logged steps, then the value there.
     Values travel through the data so many times as fast; the actions between are the data's."""
-    normalise_observations: bool = False
-    """Give every observation dimension zero mean and unit deviation over the dataset."""
+    normalise_observations: Normalise = "auto"
+    """Give every observation column the same scale: by its mean and deviation over the dataset
+    (moments), by its median and the range of its middle nine tenths (quantiles), or leave all as they
+    are (none). auto is quantiles for data of your own, and none for a named dataset."""
     log_every: int = 500
     """Steps between lines of metrics, which are averages over those steps."""
     eval_every: int = 5_000
@@ -62,6 +70,9 @@ class RunConfig:
     tensorboard: bool = False
     """Also write TensorBoard event files into the run folder."""
 
+    BEFORE: ClassVar[dict[str, Any]] = {"normalise_observations": "none"}
+    """What runs did before these were settings."""
+
     def __post_init__(self) -> None:
         require(self.steps >= 1, "steps", self.steps, "at least 1")
         require(0 <= self.seed < 2**31, "seed", self.seed, "between 0 and 2147483647")
@@ -78,6 +89,9 @@ class RunConfig:
             "at least 0",
         )
         require(0 <= self.validation < 1, "validation", self.validation, "at least 0 and below 1")
+        ways = get_args(Normalise)
+        chosen = self.normalise_observations
+        require(chosen in ways, "normalise-observations", chosen, " or ".join(ways))
         kinds = get_args(Matmul)
         require(self.matmul in kinds, "matmul", self.matmul, " or ".join(kinds))
         require(self.patience >= 0, "patience", self.patience, "at least 0")
@@ -132,6 +146,7 @@ def apply(
     settings: dict[str, Any], algorithm: Any, run: RunConfig, *, source: str
 ) -> tuple[Any, RunConfig]:
     """Both configs with the given fields replaced; each field belongs to one of them."""
+    settings = in_words(settings)
     algorithm_fields = {f.name for f in fields(algorithm)}
     run_fields = {f.name for f in fields(run)}
     for name in settings:
@@ -142,6 +157,14 @@ def apply(
         replace(algorithm, **mine),
         replace(run, **{k: v for k, v in settings.items() if k in run_fields}),
     )
+
+
+def in_words(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings in which observations are normalised by a word: once the choice was only yes or no."""
+    chosen = settings.get("normalise_observations")
+    if not isinstance(chosen, bool):
+        return settings
+    return {**settings, "normalise_observations": "moments" if chosen else "none"}
 
 
 def to_json(config: Any) -> dict[str, Any]:
@@ -155,7 +178,7 @@ def to_json(config: Any) -> dict[str, Any]:
 def from_json(kind: Any, record: dict[str, Any]) -> Any:
     """The config that `to_json` made; an older run did what the config says of the time before."""
     known = {f.name for f in fields(kind)}
-    record = {**getattr(kind, "BEFORE", {}), **record}
+    record = in_words({**getattr(kind, "BEFORE", {}), **record})
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
     for path in ("run", "data_file"):
         if isinstance(values.get(path), str):

@@ -66,8 +66,11 @@ def bootstrap(values: Sequence[float]) -> Estimate:
 def bootstrap_each(samples: Sequence[Sequence[float]]) -> list[Estimate]:
     """The mean and interval of every sample, those of one size together."""
     estimates = [Estimate(None, None, None)] * len(samples)
+    known = [not np.isnan(np.asarray(sample, np.float64)).any() for sample in samples]
     for size in {len(sample) for sample in samples} - {0}:
-        places = [i for i, sample in enumerate(samples) if len(sample) == size]
+        places = [i for i, sample in enumerate(samples) if len(sample) == size and known[i]]
+        if not places:
+            continue
         array = np.array([samples[i] for i in places], np.float64)
         means = array.mean(axis=1)
         if size == 1:
@@ -128,6 +131,10 @@ def _stratified(
 ) -> Estimate:
     """A statistic of arrays (resample, seed), one for every task, and its interval."""
     tasks = [np.asarray(task, np.float64) for group in groups for task in group]
+    if any(
+        np.isnan(task).any() for task in tasks
+    ):  # compared with NaN, everything would count as less
+        return Estimate(None, None, None)
     (mean,) = statistic([task[None] for task in tasks])
     if all(len(task) < 2 for task in tasks):
         return Estimate(float(mean), None, None)

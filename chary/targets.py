@@ -24,11 +24,12 @@ def mean_and_std(
     """Mean and standard deviation (ddof 0) over members, with a gradient that is always finite.
 
     The square root's own gradient is infinite at zero variance (one member, or identical ones); there
-    the deviation is flat for our purposes and its gradient is taken as zero.
+    the deviation is flat for our purposes and its gradient is taken as zero. Values that are no numbers
+    have no deviation either: NaN, never 0.
     """
     variance = values.var(axis=0)
-    spread = variance > 0.0
-    std = jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1.0)), 0.0)
+    flat = variance <= 0.0  # false for NaN, which must not look like agreement
+    std = jnp.where(flat, 0.0, jnp.sqrt(jnp.where(flat, 1.0, variance)))
     return values.mean(axis=0), std
 
 

@@ -9,12 +9,14 @@ from typing import Any
 from chary import algos, chunk, data, devices, group, loop, prepare, settings, turns
 from chary.agent import Agent
 from chary.compiled import keep_compiled
+from chary.data import sources
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
 from chary.envs import find_task
 from chary.errors import CharyError, DivergedError
 from chary.forecast import Forecast
 from chary.group import Spec, same_run
+from chary.inputs import Names
 from chary.runs import RunFolder, claimed
 from chary.settings import RunConfig
 
@@ -65,11 +67,9 @@ def start(
         folder = same_run(algorithm, config, run, dataset)
         if folder is None:
             (folder,) = group.create(algorithm, [Spec(config, run)], dataset, plan.scaling, preset)
+            prepare.explain_own(algorithm, preset, config, run)
         elif not go_on:
-            raise CharyError(
-                f"{group.there(folder)}. Go on with `chary resume {folder.path}`, or choose another "
-                "folder."
-            )
+            raise CharyError(group.already(folder))
         group.keep_summary([folder], dataset)
         return plan.agent(_go_on(plan, [folder], yes=yes), 0)
 
@@ -115,7 +115,7 @@ def resume_group(
         if steps is not None and steps < goal:
             raise CharyError(f"{run}: already meant to run {goal} steps; --steps must not be less.")
         first = specs[0].run
-        dataset = dataset or data.load(first.dataset, data_file=first.data_file)
+        dataset = dataset or _load_again(run, first)
         for folder in folders:
             if dataset.fingerprint != folder.config["dataset"]["fingerprint"]:
                 raise CharyError(
@@ -138,6 +138,19 @@ def resume_group(
             folder.path: None if folder.diverged() else plan.agent(carry, lane)
             for lane, folder in enumerate(folders)
         }
+
+
+def _load_again(run: Path, config: RunConfig) -> Dataset:
+    """The data that a run learns from, by its name or file; data from memory only its maker has."""
+    from_memory = not Path(config.dataset).is_absolute() and sources.find(config.dataset) is None
+    if from_memory and config.data_file is None:
+        raise CharyError(
+            f"{run}: was started with a dataset from memory ('{config.dataset}'), which no command can "
+            f"load. Make the same dataset in Python and call chary.resume('{run}', dataset=dataset). To "
+            "train and resume from the command line, write it to a file first: "
+            "chary.data.formats.write(dataset, 'mine.npz')."
+        )
+    return data.load(config.dataset, data_file=config.data_file)
 
 
 def _go_on(plan: loop.Plan, folders: Sequence[RunFolder], *, yes: bool) -> chunk.Carry:
@@ -174,7 +187,11 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
         made,
         carry.state,
         scaling,
-        find_task(described["name"]),
+        None if run_config.env else find_task(described["name"]),
         seed=run_config.seed,
         folder=folder.path,
+        env=run_config.env,
+        names=Names(
+            *(tuple(folder.config.get("columns", {}).get(part, ())) for part in Names._fields)
+        ),
     )

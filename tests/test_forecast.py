@@ -52,7 +52,7 @@ def train(steps: int, terminal: Terminal, *, ask: bool = True) -> bool:
 def test_only_a_long_training_is_announced_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forecast, "memory_in_use", lambda: 1.25e9)
     terminal = Terminal(answer=False)
-    assert train(500, terminal) and terminal.heard == []
+    assert train(30, terminal) and terminal.heard == []
     assert train(2_000_000, terminal)  # not interactive here: nobody is asked
     assert terminal.heard == [
         "msg, 64 members, 1,999,997 steps: about 23.1 days on this machine, 64 PFLOP in all (its "

@@ -233,6 +233,21 @@ def test_a_signal_asks_once_and_a_second_interrupt_insists() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_closed_terminal_saves_as_an_interrupt_does() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with loop.stop_requests() as asked:
+            signal.raise_signal(signal.SIGHUP)
+            assert asked()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+        with loop.stop_requests() as asked:
+            signal.raise_signal(signal.SIGHUP)
+            assert not asked()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_boundaries_fall_on_log_lines_evaluations_and_the_end() -> None:
     run = RunConfig(dataset="x", steps=25, log_every=10, eval_every=4)
     steps, step = [], 0

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from chary.algorithms import check_algorithm
 from chary.algos import (
     bc,
     cql,
@@ -17,54 +18,35 @@ from chary.algos import (
     td3_bc,
 )
 from chary.algos.msg import make_msg
-from chary.errors import unknown_name
 from chary.types import Algorithm
 
 
 class Entry(NamedTuple):
-    """An algorithm, its config class, and presets over the config and the run's settings."""
+    """An algorithm: its config class, and presets over the config and the run's settings."""
 
     config: type
     make: Callable[[Any, int, int], Algorithm[Any]]
     presets: dict[str, dict[str, Any]]
-    summary: str
 
 
 ALGORITHMS = {
-    "msg": Entry(
-        msg_config.MSGConfig, make_msg, msg_config.PRESETS, "ensemble lower confidence bound"
-    ),
-    "bc": Entry(bc.BCConfig, bc.make_bc, bc.PRESETS, "behavioural cloning"),
-    "iql": Entry(iql.IQLConfig, iql.make_iql, iql.PRESETS, "the best actions in the data"),
-    "cql": Entry(cql.CQLConfig, cql.make_cql, cql.PRESETS, "low values outside the data"),
-    "crr": Entry(
-        crr.CRRConfig, crr.make_crr, crr.PRESETS, "cloning of what the critics hold for good"
-    ),
-    "fbrc": Entry(
-        fbrc.FBRCConfig, fbrc.make_fbrc, fbrc.PRESETS, "values that follow the behaviour's density"
-    ),
-    "sac-n": Entry(
-        edac.SACNConfig, edac.make_sac_n, edac.SAC_N_PRESETS, "the smallest of many critics"
-    ),
-    "edac": Entry(
-        edac.EDACConfig, edac.make_edac, edac.EDAC_PRESETS, "the smallest of diversified critics"
-    ),
-    "rem": Entry(rem.REMConfig, rem.make_rem, rem.PRESETS, "random mixtures of critics"),
-    "td3-bc": Entry(
-        td3_bc.TD3BCConfig, td3_bc.make_td3_bc, td3_bc.PRESETS, "TD3 that stays close to the data"
-    ),
-    "rebrac": Entry(
-        rebrac.ReBRACConfig,
-        rebrac.make_rebrac,
-        rebrac.PRESETS,
-        "TD3 whose policy and critics stay close to the data",
-    ),
-    "fql": Entry(fql.FQLConfig, fql.make_fql, fql.PRESETS, "one step that does better than a flow"),
+    "msg": Entry(msg_config.MSGConfig, make_msg, msg_config.PRESETS),
+    "bc": Entry(bc.BCConfig, bc.make_bc, bc.PRESETS),
+    "iql": Entry(iql.IQLConfig, iql.make_iql, iql.PRESETS),
+    "cql": Entry(cql.CQLConfig, cql.make_cql, cql.PRESETS),
+    "crr": Entry(crr.CRRConfig, crr.make_crr, crr.PRESETS),
+    "fbrc": Entry(fbrc.FBRCConfig, fbrc.make_fbrc, fbrc.PRESETS),
+    "sac-n": Entry(edac.SACNConfig, edac.make_sac_n, edac.SAC_N_PRESETS),
+    "edac": Entry(edac.EDACConfig, edac.make_edac, edac.EDAC_PRESETS),
+    "rem": Entry(rem.REMConfig, rem.make_rem, rem.PRESETS),
+    "td3-bc": Entry(td3_bc.TD3BCConfig, td3_bc.make_td3_bc, td3_bc.PRESETS),
+    "rebrac": Entry(rebrac.ReBRACConfig, rebrac.make_rebrac, rebrac.PRESETS),
+    "fql": Entry(fql.FQLConfig, fql.make_fql, fql.PRESETS),
 }
+"""In the order of `chary.algorithms.SUMMARIES`, which says what each is."""
 
 
 def entry(name: str) -> Entry:
     """The algorithm of that name."""
-    if name not in ALGORITHMS:
-        raise unknown_name("algorithm", name, ALGORITHMS)
+    check_algorithm(name)
     return ALGORITHMS[name]

@@ -68,7 +68,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # What `small` changes in MSG, for the same reasons. In a maze all values are large and differ little
     # between actions, so that the distance from the flow must weigh less for them to be heard.
     "small": {
-        "normalise_observations": True,
+        "normalise_observations": "moments",
         "normalise_q": True,
         "alpha": 0.03,
         "hidden": (64, 64, 64),

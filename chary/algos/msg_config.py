@@ -337,6 +337,18 @@ PRESETS: dict[str, dict[str, Any]] = {
         "reward_shift": -0.5,
     },
 }
+# For a log of one's own, on a laptop, with observations and rewards of a standard scale
+# (`data.scaling`). Found on examples/heating.
+PRESETS["own-data"] = {
+    "members": 10,
+    "hidden": (64, 64),
+    "batch_size": 128,
+    "tau": 0.01,
+    "warmup_steps": 1_000,
+    "policy_learning_rate": 3e-4,
+    "temperature": 0.1,
+    "steps": 10_000,
+}
 # The paper's comparison without an ensemble: one Q-function, which only alpha holds to the data.
 PRESETS |= {
     "no-ensemble": {**PRESETS["paper-antmaze"], "ensemble": "none"},

@@ -72,7 +72,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-rlu": PAPER,
     # What `small` changes in MSG, for the same reasons.
     "small": {
-        "normalise_observations": True,
+        "normalise_observations": "moments",
         "hidden": (64, 64, 64),
         "batch_size": 256,
         "discount": 0.995,

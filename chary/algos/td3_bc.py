@@ -33,7 +33,7 @@ class TD3BCConfig(TD3Config):
         require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
 
 
-PAPER: dict[str, Any] = {"normalise_observations": True, "steps": 1_000_000, **LONG_RUN}
+PAPER: dict[str, Any] = {"normalise_observations": "moments", "steps": 1_000_000, **LONG_RUN}
 PRESETS: dict[str, dict[str, Any]] = {
     # The paper has Gym only. For antmaze, rewards of -1 and 0 as others ran it (Tarasov et al. 2022).
     "paper-antmaze": {"reward_scale": 1.0, "reward_shift": -1.0, **PAPER},
@@ -44,7 +44,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # between actions, so that they need more weight to be heard.
     "small": {
         "alpha": 40.0,
-        "normalise_observations": True,
+        "normalise_observations": "moments",
         "hidden": (64, 64, 64),
         "discount": 0.995,
         "tau": 0.05,

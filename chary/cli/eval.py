@@ -22,6 +22,7 @@ def main(arguments: list[str]) -> int:
         episodes: int = 100,
         which: Literal["last", "best"] = "last",
         act: str = "mode",
+        env: str | None = None,
         seed: int = 0,
         json: Flag = False,
     ) -> None:
@@ -33,6 +34,8 @@ def main(arguments: list[str]) -> int:
             which: The last state of the run, or the one that scored best while training.
             act: How the policy acts: mode, sample, best-of-32 (of so many samples the one with the
                 largest bound), or both mode and sample, which runs every start twice.
+            env: Simulator to run in instead of the dataset's: a Gymnasium id, or module:make of your
+                own, found from the current folder.
             seed: Seed of the episodes' starts and of sampled actions.
             json: Print the result, every episode included, as one JSON object.
         """
@@ -45,7 +48,7 @@ def main(arguments: list[str]) -> int:
             "run": str(run),
             "which": which,
             "episodes": episodes,
-            **agent.evaluate(episodes, act=act).record(),
+            **agent.evaluate(env, episodes, act=act).record(),
         }
         lines = [row] if json or "sampled" not in row else [row, _sampled(row)]
         show(lines, COLUMNS, as_json=json)

@@ -73,7 +73,7 @@ def parse(
     )
     parsed: Any = tyro.cli(
         command,
-        args=arguments,
+        args=_in_words(arguments),
         prog=prog,
         description=description,
         config=(tyro.conf.OmitArgPrefixes,),
@@ -87,6 +87,22 @@ def parse(
         parsed.json,
         parsed,
     )
+
+
+NORMALISE = "--normalise-observations"
+
+
+def _in_words(arguments: list[str]) -> list[str]:
+    """The command line with a word after an option that was once only yes or no."""
+    words: list[str] = []
+    for word, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+        if word == NORMALISE and following.startswith("--"):
+            words += [NORMALISE, "moments"]
+        elif word == NORMALISE.replace("--", "--no-"):
+            words += [NORMALISE, "none"]
+        else:
+            words.append(word)
+    return words
 
 
 def _deciding(early: argparse.Namespace) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import tyro
 from chary.cli.output import Flag, show
 from chary.errors import CharyError
 from chary.lines import way_of
-from chary.runs import RunFolder, find_runs, headline
+from chary.runs import RunFolder, find_runs, headline, speed_in
 
 COLUMNS = {
     "run": "run", "algorithm": "algo", "dataset": "dataset", "seed": "seed", "step": "step",
@@ -87,6 +87,6 @@ def describe(folder: RunFolder) -> dict[str, Any]:
         "best": headline(best) if last and best else None,
         "best_step": best["step"] if best else None,
         "validation": best.get("validation") if best else None,
-        "steps_per_s": timing[-1]["steps_per_s"] if timing else None,
+        "steps_per_s": speed_in(timing),
         "diverged": folder.diverged(),
     }

@@ -2,37 +2,30 @@
 
 from typing import Any
 
-from chary import algos
-from chary.cli.options import option, parse
-from chary.cli.output import Flag
-from chary.cli.runs import show_runs
+from chary.algorithms import SUMMARIES, check_algorithm
 from chary.errors import CharyError
-from chary.follower import follow
-from chary.processes import joined
-from chary.training import start
-
-PROCESS_OPTIONS = [
-    option(
-        "coordinator",
-        str | None,
-        None,
-        "Train in several processes, on one host or many, each started with this same command: "
-        "HOST:PORT at which process 0 is to be found.",
-    ),
-    option("processes", int | None, None, "How many processes there are, with --coordinator."),
-    option(
-        "process", int | None, None, "Which of them this is, from 0, which alone writes the run."
-    ),
-]
 
 
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
-        names = "\n".join(f"  {n:<6} {e.summary}" for n, e in algos.ALGORITHMS.items())
+        names = "\n".join(f"  {name:<6} {summary}" for name, summary in SUMMARIES.items())
         print(f"usage: chary train ALGORITHM --dataset NAME [OPTIONS]\n\n{names}\n")
         print("`chary train ALGORITHM --help` lists every setting with its default.")
         return 0
     algorithm, *options = arguments
+    check_algorithm(algorithm)  # before JAX is imported, which takes seconds
+    return _train(algorithm, options)
+
+
+def _train(algorithm: str, options: list[str]) -> int:
+    from chary import algos
+    from chary.cli.options import option, parse
+    from chary.cli.output import Flag
+    from chary.cli.runs import show_runs
+    from chary.follower import follow
+    from chary.processes import joined
+    from chary.training import start
+
     entry = algos.entry(algorithm)
     if any(o.startswith("--devices") for o in options) and not hasattr(entry.config, "devices"):
         raise CharyError(
@@ -43,7 +36,7 @@ def main(arguments: list[str]) -> int:
         algorithm,
         options,
         prog=f"chary train {algorithm}",
-        description=f"Train {algorithm} ({entry.summary}) on a dataset.",
+        description=f"Train {algorithm} ({SUMMARIES[algorithm]}) on a dataset.",
         own=[
             option(
                 "seeds", tuple[int, ...], (), "Train a run of each of these seeds, side by side."
@@ -55,7 +48,22 @@ def main(arguments: list[str]) -> int:
                 "Train a run of every combination, side by side: alpha=0,0.1,0.5 beta=-4,-8. A name "
                 "stands for a grid of the paper, such as paper-antmaze.",
             ),
-            *PROCESS_OPTIONS,
+            option(
+                "coordinator",
+                str | None,
+                None,
+                "Train in several processes, on one host or many, each started with this same command: "
+                "HOST:PORT at which process 0 is to be found.",
+            ),
+            option(
+                "processes", int | None, None, "How many processes there are, with --coordinator."
+            ),
+            option(
+                "process",
+                int | None,
+                None,
+                "Which of them this is, from 0, which alone writes the run.",
+            ),
             option("yes", Flag, False, "Do not ask before training for days."),
         ],
     )

@@ -1,7 +1,7 @@
 """The dataset: logged transitions, checked once and never changed."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -50,6 +50,9 @@ class Dataset:
     """What `load` finds it by again, a name or a file; empty for data from memory."""
     data_file: str = ""
     """The file that a named dataset was read from, where the user gave one."""
+    observation_names: tuple[str, ...] = ()
+    """What the dimensions of observations are called; nothing where nobody said."""
+    action_names: tuple[str, ...] = ()
 
     @classmethod
     def from_columns(
@@ -61,6 +64,8 @@ class Dataset:
         action_low: np.ndarray | float = -1.0,
         action_high: np.ndarray | float = 1.0,
         metadata: dict[str, str] | None = None,
+        observation_names: Iterable[str] = (),
+        action_names: Iterable[str] = (),
     ) -> "Dataset":
         """Check the columns (D4RL's names) and put them in order.
 
@@ -80,6 +85,12 @@ class Dataset:
         check_actions(arrays["actions"], low, high, source)
         for array in (*arrays.values(), low, high):
             array.setflags(write=False)
+        observation_names, action_names = tuple(observation_names), tuple(action_names)
+        for key, names in (("observations", observation_names), ("actions", action_names)):
+            if names and len(names) != arrays[key].shape[1]:
+                raise CharyError(
+                    f"{source}: {len(names)} names for {arrays[key].shape[1]} dimension(s) of {key}."
+                )
         return cls(
             **arrays,
             name=name,
@@ -88,6 +99,8 @@ class Dataset:
             metadata=metadata or {},
             origin="",
             data_file="",
+            observation_names=observation_names,
+            action_names=action_names,
         )
 
     @property

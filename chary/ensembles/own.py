@@ -1,8 +1,5 @@
 """Ensembles of your own, by `module:Name`: found from the current folder, tried before a run."""
 
-import importlib
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from chary.ensembles import Ensemble, EnsembleShape
-from chary.errors import CharyError, unknown_name
+from chary.errors import CharyError
+from chary.importing import find_named, in_short
 
 TRIED_BATCH = 5
 """Rows of the batch that an ensemble's shapes are tried with."""
@@ -18,7 +16,7 @@ TRIED_BATCH = 5
 
 def make(ensemble: str, shape: EnsembleShape) -> Ensemble:
     """Call `Name` of `module` with the shape, and see that it gives an ensemble of that shape."""
-    made = _call(ensemble, _find(ensemble), shape)
+    made = _call(ensemble, find_named("--ensemble", ensemble, "mine:MyEnsemble"), shape)
     missing = [part for part in ("init", "heads", "shares_weights") if not hasattr(made, part)]
     if missing:
         raise CharyError(
@@ -39,32 +37,6 @@ def make(ensemble: str, shape: EnsembleShape) -> Ensemble:
         )
     _try_shapes(ensemble, own, shape)
     return own
-
-
-def _find(ensemble: str) -> Any:
-    """The object that `module:Name` names."""
-    module_name, _, name = ensemble.partition(":")
-    if not module_name or not name:
-        raise CharyError(f"--ensemble {ensemble}: write module:Name, such as mine:MyEnsemble.")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a user's file raises
-        absent = error.name if isinstance(error, ModuleNotFoundError) else None
-        if absent is not None and f"{module_name}.".startswith(f"{absent}."):
-            raise CharyError(
-                f"--ensemble {ensemble}: no module '{module_name}' in {here} or among the installed "
-                "ones. Run from the folder that holds it."
-            ) from error
-        raise CharyError(
-            f"--ensemble {ensemble}: module '{module_name}' fails to import ({_told(error)})."
-        ) from error
-    if not hasattr(module, name):
-        names = [known for known in vars(module) if not known.startswith("_")]
-        raise unknown_name("name", name, names, f"(in module '{module_name}', for --ensemble)")
-    return getattr(module, name)
 
 
 def _call(ensemble: str, maker: Any, shape: EnsembleShape) -> Any:
@@ -131,9 +103,6 @@ def _trying(ensemble: str, what: str, work: Callable[[], Any]) -> Any:
     try:
         return work()
     except Exception as error:
-        raise CharyError(f"--ensemble {ensemble}: fails when {what} ({_told(error)}).") from error
-
-
-def _told(error: Exception) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0][:160]}" if text else type(error).__name__
+        raise CharyError(
+            f"--ensemble {ensemble}: fails when {what} ({in_short(error)})."
+        ) from error

@@ -22,6 +22,8 @@ class Task(NamedTuple):
     """Whether an episode can succeed (its info then says so), beyond collecting reward."""
     maze: "Maze | None" = None
     """The map, for tasks that have one."""
+    at_once: int | None = None
+    """Environments that there can be at a time; any number unless given."""
 
     def normalise(self, mean_return: float) -> float | None:
         """100 * (return - low) / (high - low), as D4RL defines its score."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chary.files import refuse_folder
 from chary.lines import Record
 from chary.progress import duration
 from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
@@ -25,6 +26,7 @@ def write_markdown(data: Record, destination: Path) -> None:
     """Write the page, and its figures beside it as <name>-<figure>.png."""
     import matplotlib
 
+    refuse_folder(destination)
     matplotlib.use("Agg")
     shown: list[str] = []
     for name, title, draw in (

@@ -19,7 +19,7 @@ from chary.acting import resolve
 from chary.errors import CharyError
 from chary.lines import Record, is_number
 from chary.report.sound import require_shapes, require_summary
-from chary.runs import LOGS, RunFolder, find_runs, headline, seconds_in
+from chary.runs import LOGS, RunFolder, find_runs, headline, seconds_in, speed_in
 
 Columns = dict[str, np.ndarray]
 """Equally long arrays by name, `step` among them; NaN where a line had no such number."""
@@ -89,7 +89,7 @@ class RunStory:
     @property
     def speed(self) -> float | None:
         """Updates a second, over the whole run; evaluations on the way count as time."""
-        return self.timing[-1]["step"] / self.seconds if self.timing else None
+        return speed_in(self.timing)
 
     @property
     def last(self) -> Record | None:
@@ -162,6 +162,10 @@ class RunStory:
 def read_runs(paths: Sequence[Path]) -> tuple[list[RunStory], list[str]]:
     """The runs in folders, or below them, and what was found there that is no run."""
     found: dict[Path, Path] = {}
+    if not paths:
+        raise CharyError(
+            "no run folder named. Name run folders, or one that holds them: `runs`, say."
+        )
     for path in paths:
         if not path.is_dir():
             raise CharyError(f"{path}: no such folder. Name run folders, or one that holds them.")

@@ -79,6 +79,10 @@ def algorithm_cells(names: Sequence[str], preset: str, dataset: str) -> list[Cel
     for name in names or algos.ALGORITHMS:
         algorithm, _, other = name.partition(":")
         config, run = configure(algorithm, other or preset, dataset)
-        own = {key: getattr(run, key) for key in LEARNED_FROM if getattr(run, key) is not None}
+        own = {
+            key: value
+            for key in LEARNED_FROM
+            if (value := getattr(run, key)) not in (None, "auto")  # which the data decides for all
+        }
         cells.append(Cell(name, vars(config), algorithm, own, other or None))
     return cells

@@ -1,10 +1,12 @@
 """Defaults and presets are what their sources have, field by field."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import chary
 from chary import algos, prepare
 from chary.data.dataset import Dataset
 from tests.algos.sources import SOURCES
@@ -63,3 +65,30 @@ def test_what_learning_sees_of_antmazes_rewards(
     run, _ = prepare.complete(name, run, dataset)
     scaling = prepare.scaling_of(dataset, run)
     assert np.unique(dataset.transitions(scaling).rewards).tolist() == seen
+
+
+@pytest.mark.parametrize("dataset", ["tank.npz", "logs/heating.parquet", "data"])
+def test_data_without_a_known_name_gets_settings_for_a_laptop(dataset: str) -> None:
+    config, run = prepare.configure("msg", "auto", dataset)
+    assert (config, run) == prepare.configure("msg", "own-data", "")
+    assert config.members <= 10 and run.steps <= 50_000
+    _, others = prepare.configure("iql", "auto", dataset)
+    assert others.steps <= 50_000
+
+
+def test_no_data_and_named_data_keep_their_settings() -> None:
+    assert prepare.configure("msg", "auto", "") == prepare.configure("msg", "none", "")
+    assert prepare.configure("msg", "auto", "pointmaze-umaze")[0].hidden == (64, 64, 64)
+
+
+def test_training_says_what_it_took(
+    columns: dict[str, np.ndarray], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = Dataset.from_columns(columns, name="heating")
+    chary.train("msg", dataset, run=tmp_path / "run", steps=2, warmup_steps=1, hidden=(8, 8))
+    said = capsys.readouterr().err
+    assert "heating: data of your own. Preset own-data: 10 members of 8x8, batches of 128" in said
+    assert "2 steps. Observations are scaled by quantiles; learning sees " in said
+    named = Dataset.from_columns(columns, name="halfcheetah-medium-v2")
+    prepare.explain_own("msg", "auto", *prepare.resolve("msg", named, "none", None, {}))
+    assert capsys.readouterr().err == ""

@@ -168,7 +168,8 @@ def test_collecting_with_bad_options(tmp_path: Path, options: list[object], word
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "Go on with `chary resume"),
+        ([], "Extend it with `chary resume"),
+        (["--steps", 7], "--steps 7`"),
         (["--seed", 1], "with other settings (seed is 0 there, not 1)"),
     ],
 )
@@ -304,3 +305,60 @@ def test_help_does_not_wait_for_jax(arguments: list[str]) -> None:
     imported = {line.split("|")[-1].strip().split(".")[0] for line in result.stderr.splitlines()}
     assert "chary" in imported
     assert not imported & {"jax", "jaxlib", "numpy", "equinox", "tyro", "gymnasium", "mujoco"}
+
+
+@pytest.mark.parametrize("words", [(), ("--format", "md")])
+def test_a_report_into_a_folder(
+    finished: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(finished)
+    assert refused("report", "run", "--out", ".", *words).startswith(".: is a folder")
+
+
+def test_a_report_of_nothing() -> None:
+    assert "no run folder named" in refused("report")
+
+
+def test_a_mistyped_algorithm_is_refused_before_jax_is_imported() -> None:
+    code = (
+        "import sys; from chary.cli import main; code = main(['train', 'mgs', '--dataset', 'x']); "
+        "sys.exit(99 if 'jax' in sys.modules else code)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    assert "unknown algorithm 'mgs'. Did you mean msg" in result.stderr
+
+
+def test_a_run_says_which_code_made_it(finished: Path) -> None:
+    recorded = json.loads((finished / "run" / "config.json").read_text())["source"]
+    here = Path(__file__).parents[2]
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(here), *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    if not (here / ".git").exists():
+        assert recorded is None
+    else:
+        assert recorded == {
+            "commit": git("rev-parse", "HEAD"),
+            "clean": not git("status", "--porcelain", "--", "chary"),
+        }
+
+
+def test_tables_and_pages_agree_on_speed(finished: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(finished / "run", run)
+    lines = [(10, 10.0), (30, 20.0), (40, 1.0)]  # 1 s, 1 s and 10 s
+    text = "".join(
+        json.dumps({"step": step, "steps_per_s": speed, "time": 0.0}) + "\n"
+        for step, speed in lines
+    )
+    (run / "timing.jsonl").write_text(text)
+    (row,) = json.loads(run_chary("runs", run, "--json").stdout)["rows"]
+    page = json.loads(run_chary("report", run, "--json").stdout)
+    assert row["steps_per_s"] == pytest.approx(40 / 12)
+    assert page["runs"][0]["speed"] == row["steps_per_s"]

@@ -54,6 +54,19 @@ MSG = {
             "act": "mode",
         },
     ),
+    "own-data": Source(
+        "tried: docs/heating.md",
+        {
+            "members": 10,
+            "hidden": (64, 64),
+            "batch_size": 128,
+            "tau": 0.01,
+            "warmup_steps": 1_000,
+            "policy_learning_rate": 3e-4,
+            "temperature": 0.1,
+            "steps": 10_000,
+        },
+    ),
     "paper-antmaze": Source("Table 1 and Appendix B.1; every member's own samples", MSG_ANTMAZE),
     "paper-gym": Source(
         "Appendix A.1, the README on use_double_q",

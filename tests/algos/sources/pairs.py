@@ -209,12 +209,14 @@ TD3_BC = {
     "defaults": Source("sfujim/TD3_BC: main.py, TD3_BC.py", {**TD3, "alpha": 2.5}),
     "paper-antmaze": Source(
         "tinkoff-ai/CORL: configs/offline/td3_bc/antmaze (normalize, normalize_reward)",
-        long_run(1_000_000, normalise_observations=True, **LESS_ONE),
+        long_run(1_000_000, normalise_observations="moments", **LESS_ONE),
     ),
-    "paper-gym": Source("main.py", long_run(1_000_000, normalise_observations=True)),
-    "paper-maze2d": Source("not in the paper", long_run(1_000_000, normalise_observations=True)),
-    "paper-rlu": Source("not in the paper", long_run(1_000_000, normalise_observations=True)),
-    "small": Source(SMALL, {**SMALL_NETWORKS, "alpha": 40.0, "normalise_observations": True}),
+    "paper-gym": Source("main.py", long_run(1_000_000, normalise_observations="moments")),
+    "paper-maze2d": Source(
+        "not in the paper", long_run(1_000_000, normalise_observations="moments")
+    ),
+    "paper-rlu": Source("not in the paper", long_run(1_000_000, normalise_observations="moments")),
+    "small": Source(SMALL, {**SMALL_NETWORKS, "alpha": 40.0, "normalise_observations": "moments"}),
 }
 
 REBRAC = {
@@ -262,7 +264,7 @@ REBRAC = {
         SMALL,
         {
             **SMALL_NETWORKS,
-            "normalise_observations": True,
+            "normalise_observations": "moments",
             "batch_size": 256,
             "critic_learning_rate": 3e-4,
             "policy_learning_rate": 3e-4,
@@ -296,7 +298,7 @@ FQL = {
         SMALL,
         {
             **SMALL_NETWORKS,
-            "normalise_observations": True,
+            "normalise_observations": "moments",
             "normalise_q": True,
             "alpha": 0.03,
             "critic_learning_rate": 1e-3,

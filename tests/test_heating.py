@@ -1,0 +1,77 @@
+"""The heating example in miniature: from a messy log to a policy whose doubt is in the right place."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chary
+from chary.data.scaling import uneven_scales
+
+HEATING = Path(__file__).parents[1] / "examples" / "heating"
+
+
+@pytest.fixture(scope="module")
+def example() -> Iterator[tuple[Any, Any]]:
+    """The modules `house` and `measure`."""
+    sys.path.insert(0, str(HEATING))
+    import house
+    import measure
+
+    yield house, measure
+    sys.path.remove(str(HEATING))
+
+
+def test_the_log_is_as_large_and_as_messy_as_it_says(
+    example: tuple[Any, Any], tmp_path: Path
+) -> None:
+    house, _ = example
+    log = house.make_log()
+    assert len(log.rewards) == 20_064 and log.episodes[-1] == 208
+    assert (np.bincount(log.episodes) == 96).all()
+    assert log.powers.min() >= 0.0 and log.powers.max() <= 4000.0
+    house.write_csv(log, tmp_path / "heating.csv")
+    lines = (tmp_path / "heating.csv").read_text().splitlines()
+    heading = lines[0].split(",")
+    assert len(lines) == 20_065 and "firmware" in heading
+    readings = [line.split(",")[2:7] for line in lines[1:]]
+    assert 40 < sum("" in row for row in readings) < 160
+
+
+def test_no_transition_spans_a_missing_reading(example: tuple[Any, Any], tmp_path: Path) -> None:
+    house, measure = example
+    house.write_csv(house.make_log(30), tmp_path / "heating.csv")
+    train, held_out = measure.read(tmp_path / "heating.csv", held_out=10)
+    for part in (train, held_out):
+        # A quarter of an hour later, or across midnight.
+        hours = (part.next_observations[:, 4] - part.observations[:, 4]) % 24.0
+        assert set(hours.tolist()) == {0.25}
+    assert uneven_scales(train.observations) is not None
+
+
+def test_doubt_grows_off_the_data_in_physical_units(
+    example: tuple[Any, Any], tmp_path: Path
+) -> None:
+    house, measure = example
+    house.write_csv(house.make_log(40), tmp_path / "heating.csv")
+    train, held_out = measure.read(tmp_path / "heating.csv", held_out=10)
+    agent = chary.train(
+        "msg", train, run=tmp_path / "run", hidden=(32, 32), steps=600, warmup_steps=100
+    )
+    near = measure.doubt(agent, held_out.observations)
+    found = {
+        kind: measure.auc(near, measure.doubt(agent, rows))
+        for kind, rows in measure.far_states(held_out.observations)
+    }
+    assert len(found) == 8
+    assert min(found.values()) > 0.9, found
+
+
+def test_the_rank_statistic(example: tuple[Any, Any]) -> None:
+    _, measure = example
+    near, far = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0])
+    wins = np.mean([1.0 if f > n else 0.5 if f == n else 0.0 for f in far for n in near])
+    assert measure.auc(near, far) == pytest.approx(wins)
