@@ -63,7 +63,7 @@ class RunStory:
 
     def names(self, kind: str) -> list[str]:
         """Names of the columns of observations or actions; empty where the data has none."""
-        names = self.part("dataset").get(f"{kind}_names")
+        names = self.part("columns").get(f"{kind}s")
         return [str(name) for name in names] if isinstance(names, list) else []
 
     @property
