@@ -16,7 +16,7 @@ const summary = {
     const percent = Math.round(100 * data.level);
     const columns = [
       { key: "algorithm", title: "algorithm", value: (g) => g.method, cell: (g) => g.algorithm },
-      { key: "setting", title: "setting", hint: "what differs between runs of the algorithm", value: (g) => g.method,
+      { key: "setting", title: "setting", class: "settings", hint: "what differs between runs of the algorithm", value: (g) => g.method,
         cell: (g) => { const changes = Object.entries(g.changes);
           return changes.length ? changes.map(([key, value]) => el("span", { class: "change" }, `${key} ${value}`)) : [el("span", { class: "quiet" }, "–")]; } },
       { key: "dataset", title: "dataset", class: "name", value: (g) => g.dataset, cell: (g) => g.dataset },
