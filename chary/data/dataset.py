@@ -1,7 +1,7 @@
 """The dataset: logged transitions, checked once and never changed."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,9 +10,11 @@ import numpy as np
 
 from chary.data.columns import (
     COLUMNS,
+    EXTRAS,
     bound_of,
     check_actions,
     checked_columns,
+    extra_columns,
     is_mapped,
     with_next_observations,
 )
@@ -50,6 +52,13 @@ class Dataset:
     """What `load` finds it by again, a name or a file; empty for data from memory."""
     data_file: str = ""
     """The file that a named dataset was read from, where the user gave one."""
+    observation_names: tuple[str, ...] = ()
+    """What the dimensions of observations are called; nothing where nobody said."""
+    action_names: tuple[str, ...] = ()
+    source_rows: np.ndarray | None = None
+    """(transition,), the row of the user's own file that each comes from."""
+    times: np.ndarray | None = None
+    """(transition,), when each was logged: seconds for dates, otherwise the log's own unit."""
 
     @classmethod
     def from_columns(
@@ -61,8 +70,12 @@ class Dataset:
         action_low: np.ndarray | float = -1.0,
         action_high: np.ndarray | float = 1.0,
         metadata: dict[str, str] | None = None,
+        observation_names: Iterable[str] = (),
+        action_names: Iterable[str] = (),
     ) -> "Dataset":
         """Check the columns (D4RL's names) and put them in order.
+
+        Beside them there may be `source_rows` and `times`.
 
         `next_observations` may be missing: each is then the next row's observation, and rows that
         were cut (a time limit, or the end of the data) are left out, because what followed them is
@@ -70,6 +83,7 @@ class Dataset:
         """
         source = source or name
         arrays = checked_columns(columns, source)
+        arrays |= extra_columns(columns, len(arrays["rewards"]))
         if "next_observations" not in arrays:
             arrays = with_next_observations(arrays, source)
         arrays["timeouts"][-1] |= not arrays["terminals"][-1]  # the data itself ends here
@@ -80,6 +94,12 @@ class Dataset:
         check_actions(arrays["actions"], low, high, source)
         for array in (*arrays.values(), low, high):
             array.setflags(write=False)
+        observation_names, action_names = tuple(observation_names), tuple(action_names)
+        for key, names in (("observations", observation_names), ("actions", action_names)):
+            if names and len(names) != arrays[key].shape[1]:
+                raise CharyError(
+                    f"{source}: {len(names)} names for {arrays[key].shape[1]} dimension(s) of {key}."
+                )
         return cls(
             **arrays,
             name=name,
@@ -88,6 +108,8 @@ class Dataset:
             metadata=metadata or {},
             origin="",
             data_file="",
+            observation_names=observation_names,
+            action_names=action_names,
         )
 
     @property
@@ -160,7 +182,8 @@ class Dataset:
         return self._rows(~out), self._rows(out)
 
     def _rows(self, keep: np.ndarray) -> "Dataset":
-        columns = {column: getattr(self, column)[keep] for column in COLUMNS}
+        there = (name for name in (*COLUMNS, *EXTRAS) if getattr(self, name) is not None)
+        columns = {column: getattr(self, column)[keep] for column in there}
         for array in columns.values():
             array.setflags(write=False)
         # A fingerprint of the whole is not that of a part.
