@@ -38,6 +38,9 @@ class RunConfig:
     Values travel through the data so many times as fast; the actions between are the data's."""
     normalise_observations: bool = False
     """Give every observation dimension zero mean and unit deviation over the dataset."""
+    allow_finite_actions: bool = False
+    """Train although the logged actions take only a few values. The policy then chooses any number
+    between the bounds, which makes sense for amounts and not for kinds."""
     log_every: int = 500
     """Steps between lines of metrics, which are averages over those steps."""
     eval_every: int = 5_000

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from chary.types import Batch
 
 
+SAME_STATE = 1e-4
+"""Difference up to which two logged states are one."""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Transitions in the order they were logged, episode after episode.
@@ -160,6 +164,18 @@ class Dataset:
         """Sum of the logged rewards of each episode."""
         starts = np.concatenate([[0], self.episode_ends[:-1] + 1])
         return np.add.reduceat(self.rewards.astype(np.float64), starts)
+
+    @cached_property
+    def walk_ends(self) -> np.ndarray:
+        """Row of the last transition of every walk.
+
+        A walk continues after a true end if the next row starts where it was: D4RL's ants stand at
+        their goal for many rows, each of which is an end of the task, until their time is up.
+        """
+        inner = self.episode_ends[:-1]
+        inner = inner[self.terminals[inner]]
+        apart = np.abs(self.next_observations[inner] - self.observations[inner + 1]).max(axis=1)
+        return np.setdiff1d(self.episode_ends, inner[apart <= SAME_STATE])
 
     @cached_property
     def episode_lengths(self) -> np.ndarray:

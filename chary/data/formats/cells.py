@@ -67,8 +67,7 @@ def numbers(name: str, column: Any, missing: Sequence[str] = (), decimal: str = 
     if not absent.any():
         return Cells(values, None)
     values[absent] = 0.0
-    lacking: np.ndarray = absent.any(axis=1)
-    return Cells(values, lacking)
+    return Cells(values, np.asarray(absent.any(axis=1)))
 
 
 def keys(name: str, column: Any, missing: Sequence[str] = ()) -> Keys:
