@@ -82,7 +82,9 @@ def keep_summary(folders: Sequence[RunFolder], dataset: Dataset) -> None:
     without = [folder for folder in folders if not folder.has_data]
     if without:
         task = find_task(dataset.name)
-        summary = summarise(dataset, task.maze if task else None)
+        scaling = without[0].config.get("scaling", {})
+        normalised = any(deviation != 1.0 for deviation in scaling.get("observation_std", ()))
+        summary = summarise(dataset, task.maze if task else None, normalised=normalised)
         for folder in without:
             folder.write_data(summary)
 

@@ -13,7 +13,7 @@ import jax
 from chary import algos, data, devices, loop, settings
 from chary.algos import paper
 from chary.algos.critics import with_target_entropy
-from chary.data import sources
+from chary.data import finite, sources
 from chary.data.dataset import Dataset
 from chary.data.scaling import (
     RewardTransform,
@@ -217,10 +217,15 @@ def complete(
         normalise = "none" if named else "quantiles"
     if not named and normalise == "none":
         _warn_of_scales(dataset)
+    folder = run.run or Path("runs") / re.sub(
+        r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"
+    )
+    # A run that is there was allowed to begin.
+    if not (run.allow_finite_actions or RunFolder.exists(folder)):
+        finite.refuse(dataset.name, dataset.actions, dataset.action_names)
     run = replace(
         run,
-        run=run.run
-        or Path("runs") / re.sub(r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"),
+        run=folder,
         reward_scale=reward_scale(run, dataset, recommended),
         reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
         normalise_observations=normalise,

@@ -46,6 +46,9 @@ class RunConfig:
     """Give every observation column the same scale: by its mean and deviation over the dataset
     (moments), by its median and the range of its middle nine tenths (quantiles), or leave all as they
     are (none). auto is quantiles for data of your own, and none for a named dataset."""
+    allow_finite_actions: bool = False
+    """Train although the logged actions take only a few values. The policy then chooses any number
+    between the bounds, which makes sense for amounts and not for kinds."""
     log_every: int = 500
     """Steps between lines of metrics, which are averages over those steps."""
     eval_every: int = 5_000

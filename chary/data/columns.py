@@ -15,6 +15,8 @@ COLUMNS = (
     "terminals",
     "timeouts",
 )
+EXTRAS = ("source_rows", "times")
+"""Columns that learning does not need: the row of the user's file, and when it was logged."""
 PIECE = 2**16
 """Rows looked at or copied at a time where the whole may not fit into memory."""
 
@@ -93,6 +95,19 @@ def checked_columns(columns: dict[str, np.ndarray], source: str) -> dict[str, np
     return arrays
 
 
+def extra_columns(columns: dict[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
+    """The extras that fit the rows; a file may hold other things under these names."""
+    kinds = {"source_rows": "iu", "times": "iuf"}
+    return {
+        key: columns[key]
+        for key in EXTRAS
+        if key in columns
+        and columns[key].shape == (size,)
+        and columns[key].dtype.kind in kinds[key]
+        and bool(np.isfinite(columns[key]).all())
+    }
+
+
 def is_mapped(array: np.ndarray) -> bool:
     """Whether an array stays in a file that nobody writes to through it."""
     return isinstance(array, np.memmap) and not array.flags.writeable
@@ -129,6 +144,7 @@ def with_next_observations(arrays: dict[str, np.ndarray], source: str) -> dict[s
     arrays["timeouts"] = np.roll(dropped, -1)
     arrays["timeouts"][-1] = False
     kept = {column: array[~dropped] for column, array in arrays.items()}
+    arrays.clear()
     return kept | {"next_observations": following[~dropped]}
 
 

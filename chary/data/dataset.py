@@ -10,9 +10,11 @@ import numpy as np
 
 from chary.data.columns import (
     COLUMNS,
+    EXTRAS,
     bound_of,
     check_actions,
     checked_columns,
+    extra_columns,
     is_mapped,
     with_next_observations,
 )
@@ -21,6 +23,10 @@ from chary.errors import CharyError
 if TYPE_CHECKING:
     from chary.data.scaling import Scaling
     from chary.types import Batch
+
+
+SAME_STATE = 1e-4
+"""Difference up to which two logged states are one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +59,10 @@ class Dataset:
     observation_names: tuple[str, ...] = ()
     """What the dimensions of observations are called; nothing where nobody said."""
     action_names: tuple[str, ...] = ()
+    source_rows: np.ndarray | None = None
+    """(transition,), the row of the user's own file that each comes from."""
+    times: np.ndarray | None = None
+    """(transition,), when each was logged: seconds for dates, otherwise the log's own unit."""
 
     @classmethod
     def from_columns(
@@ -69,12 +79,15 @@ class Dataset:
     ) -> "Dataset":
         """Check the columns (D4RL's names) and put them in order.
 
+        Beside them there may be `source_rows` and `times`.
+
         `next_observations` may be missing: each is then the next row's observation, and rows that
         were cut (a time limit, or the end of the data) are left out, because what followed them is
         not known.
         """
         source = source or name
         arrays = checked_columns(columns, source)
+        arrays |= extra_columns(columns, len(arrays["rewards"]))
         if "next_observations" not in arrays:
             arrays = with_next_observations(arrays, source)
         arrays["timeouts"][-1] |= not arrays["terminals"][-1]  # the data itself ends here
@@ -153,6 +166,18 @@ class Dataset:
         return np.add.reduceat(self.rewards.astype(np.float64), starts)
 
     @cached_property
+    def walk_ends(self) -> np.ndarray:
+        """Row of the last transition of every walk.
+
+        A walk continues after a true end if the next row starts where it was: D4RL's ants stand at
+        their goal for many rows, each of which is an end of the task, until their time is up.
+        """
+        inner = self.episode_ends[:-1]
+        inner = inner[self.terminals[inner]]
+        apart = np.abs(self.next_observations[inner] - self.observations[inner + 1]).max(axis=1)
+        return np.setdiff1d(self.episode_ends, inner[apart <= SAME_STATE])
+
+    @cached_property
     def episode_lengths(self) -> np.ndarray:
         """Transitions in each episode."""
         return np.diff(np.concatenate([[-1], self.episode_ends]))
@@ -173,7 +198,8 @@ class Dataset:
         return self._rows(~out), self._rows(out)
 
     def _rows(self, keep: np.ndarray) -> "Dataset":
-        columns = {column: getattr(self, column)[keep] for column in COLUMNS}
+        there = (name for name in (*COLUMNS, *EXTRAS) if getattr(self, name) is not None)
+        columns = {column: getattr(self, column)[keep] for column in there}
         for array in columns.values():
             array.setflags(write=False)
         # A fingerprint of the whole is not that of a part.

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chary.data import formats, sources
-from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
-from chary.data.doctor import examine
+from chary.data.doctor import columns_of, examine, facts_of
+from chary.data.names import FILES, Places
 
 if TYPE_CHECKING:
     from chary.envs.mazes import Maze
@@ -19,8 +19,13 @@ LOOKED_AT = 50_000
 """Rows that the doctor examines and coverage is counted from: it must not keep training waiting."""
 
 
-def summarise(dataset: Dataset, maze: "Maze | None" = None) -> dict[str, Any]:
-    """Returns, lengths, rewards and coverage as counts, the doctor's findings, and the maze if any."""
+def summarise(
+    dataset: Dataset, maze: "Maze | None" = None, *, normalised: bool | None = None
+) -> dict[str, Any]:
+    """Returns, lengths, rewards and coverage as counts, the doctor's findings, and the maze if any.
+
+    `normalised` is whether learning normalises observations.
+    """
     return {
         "episodes": len(dataset.episode_ends),
         "transitions": dataset.size,
@@ -36,7 +41,10 @@ def summarise(dataset: Dataset, maze: "Maze | None" = None) -> dict[str, Any]:
         },
         "coverage": _coverage(dataset, maze),
         "maze": maze and _geometry(maze),
-        **_examined(dataset),
+        "observation_names": list(dataset.observation_names),
+        "action_names": list(dataset.action_names),
+        "source_files": Places(dataset.source_rows, dataset.metadata.get(FILES, "")).names,
+        **_examined(dataset, normalised),
     }
 
 
@@ -78,19 +86,19 @@ def _geometry(maze: "Maze") -> dict[str, Any]:
     }
 
 
-def _examined(dataset: Dataset) -> dict[str, Any]:
+def _examined(dataset: Dataset, normalised: bool | None) -> dict[str, Any]:
     """What the doctor says of the first rows, up to the end of an episode if one ends among them."""
     ends = dataset.episode_ends
     whole = int(np.searchsorted(ends, LOOKED_AT))
     rows = int(ends[whole - 1]) + 1 if whole else LOOKED_AT
-    columns = {key: getattr(dataset, key)[:rows] for key in COLUMNS}
+    columns = {k: a[:rows] for k, a in columns_of(dataset).items() if k not in formats.BOUNDS}
     if not whole:  # a first episode that is longer is cut here
         columns["timeouts"] = np.arange(rows) == rows - 1
     bounds = {key: getattr(dataset, key) for key in formats.BOUNDS}
     named = sources.recognise(dataset.name) is not None
     findings = [
         {"severity": f.severity, "rule": f.rule, "message": f.message, "fix": f.fix}
-        for f in examine({**columns, **bounds})
+        for f in examine({**columns, **bounds}, facts_of(dataset, normalised))
         # What a name stands for comes with its own reward transform.
         if not (named and f.rule == "reward-transform")
     ]

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 
 from chary.envs import Task
-from chary.envs.physics import quiet_mujoco, use_old_physics
+from chary.envs.physics import import_mujoco, quiet_mujoco, use_old_physics
 
 HORIZON = 1000
 CONTACT_FORCES = 84
@@ -67,6 +67,7 @@ def find(name: str) -> Task | None:
 def make_robot(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
     """The environment with D4RL's observations, physics and time limit."""
     robot = ROBOTS[name]
+    import_mujoco()  # Gymnasium's own error would name another package
     module = import_module(f"gymnasium.envs.mujoco.{robot.module}")
     with quiet_mujoco():
         environment = getattr(module, robot.environment)(**options)

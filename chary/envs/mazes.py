@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from chary.envs import Task
-from chary.envs.physics import import_mujoco, use_old_physics
+from chary.envs.physics import import_mujoco, import_simulator, use_old_physics
 from chary.envs.rendering import Renderer
 
 Cell = tuple[int, int]
@@ -289,6 +289,8 @@ def _build_model(maze: Maze) -> Any:
     """Gymnasium-Robotics' ball, with a box for every wall cell."""
     mujoco = import_mujoco()
     package = importlib.util.find_spec("gymnasium_robotics")
+    if package is None or package.origin is None:
+        package = import_simulator("gymnasium_robotics").__spec__
     assert package is not None and package.origin is not None
     ball = Path(package.origin).parent / "envs" / "assets" / "point" / "point.xml"
     spec = mujoco.MjSpec.from_file(str(ball))

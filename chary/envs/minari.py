@@ -41,11 +41,11 @@ def find(name: str) -> Task | None:
 
 def _make(dataset: Any, **options: Any) -> "gymnasium.Env[Any, Any]":
     import gymnasium
-    import gymnasium_robotics
 
     from chary.envs.flatten import FlatObservation
+    from chary.envs.physics import import_simulator
 
-    gymnasium.register_envs(gymnasium_robotics)
+    gymnasium.register_envs(import_simulator("gymnasium_robotics"))
     options = {"disable_env_checker": True, **options}
     environment = dataset.recover_environment(eval_env=True, **options)
     # Gymnasium-Robotics' mazes leave their model's file behind.

@@ -18,10 +18,23 @@ from typing import Any
 
 import numpy as np
 
+from chary.errors import CharyError
+
 
 def import_mujoco() -> Any:
     """MuJoCo, imported late; its extension module has no types to check against."""
-    return importlib.import_module("mujoco")
+    return import_simulator("mujoco")
+
+
+def import_simulator(name: str) -> Any:
+    """A module of the extra `sim`, which someone with a table of their own does without."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise CharyError(
+            f"this task runs in a simulator that is not installed ({name}). Install it with "
+            "pip install 'chary[sim]', or learn from a file of your own, which needs none."
+        ) from error
 
 
 def use_old_physics(model: Any, robot: Path) -> None:

@@ -67,7 +67,8 @@ def test_from_a_table_to_a_policy(log: Path, tmp_path: Path, chary: Chary) -> No
     # Five episodes truly end; the others lose the row whose successor is not known.
     assert (row["file"], row["episodes"], row["transitions"]) == (str(out), 10, 115)
     dataset = formats.read(out)
-    assert dataset.metadata == {"imported_from": "log.csv"}
+    assert dataset.metadata["imported_from"] == "log.csv"
+    assert (dataset.observation_names, dataset.action_names) == (("s_1", "s_2"), ("u",))
     assert dataset.action_low.tolist() == [-3.0]
 
     run = tmp_path / "run"

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chary.cli.data.catalogue import describe
 from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling
@@ -502,3 +503,22 @@ def test_one_step_is_what_it_was(dataset: Dataset) -> None:
     plain = dataset.transitions(scaling)
     np.testing.assert_array_equal(plain.discounts, 1.0 - dataset.terminals)
     np.testing.assert_array_equal(plain.rewards, dataset.rewards)
+
+
+def test_walks_are_counted_not_rows_at_a_goal() -> None:
+    """Two walks of ten rows; the first stands at its goal for three rows before its time is up."""
+    place = np.arange(21, dtype=np.float32)[:, None]
+    columns = make_columns() | {
+        "observations": place[:20],
+        "next_observations": place[1:].copy(),
+        "actions": np.zeros((20, 1), np.float32),
+        "rewards": np.ones(20, np.float32),
+        "terminals": np.isin(np.arange(20), [5, 6, 7, 19]),
+        "timeouts": np.arange(20) == 9,
+    }
+    columns["next_observations"][9] = -1.0
+    dataset = Dataset.from_columns(columns, name="walks")
+    assert dataset.walk_ends.tolist() == [9, 19]
+    facts = describe(dataset)
+    assert (facts["episodes"], facts["length_mean"], facts["return_mean"]) == (2, 10.0, 10.0)
+    assert (facts["ended_by_the_task"], facts["cut_short"], facts["goal_rows_inside"]) == (1, 1, 3)

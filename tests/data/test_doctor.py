@@ -10,7 +10,7 @@ import pytest
 from chary.data import formats
 from chary.data.collect.mazes import Job, collect_block
 from chary.data.dataset import Dataset
-from chary.data.doctor import check, examine
+from chary.data.doctor import Facts, check, examine
 from chary.errors import CharyError
 from tests.conftest import run_chary
 from tests.data.test_dataset import BAD, make_columns
@@ -167,6 +167,41 @@ def goals(columns: Columns) -> None:
     columns["infos/goal"] = np.random.default_rng(0).standard_normal((100, 2))[episode]
 
 
+def late(columns: Columns) -> None:
+    """Each action stands in the row after its own; the rewards do not tell."""
+    columns["actions"] = np.roll(columns["actions"], 1, axis=0)
+    columns["rewards"] = np.random.default_rng(0).standard_normal(len(columns["rewards"]))
+
+
+def choose(of: Callable[[np.ndarray], np.ndarray]) -> Callable[[Columns], None]:
+    """Choices in place of amounts; where they go is not in the observations."""
+
+    def apply(columns: Columns) -> None:
+        columns["actions"] = of(columns["actions"]).astype(np.float32)
+
+    return apply
+
+
+def bounds(low: float, high: float) -> Callable[[Columns], None]:
+    return lambda columns: columns.update(action_low=np.array(low), action_high=np.array(high))
+
+
+def clock(step: float) -> Callable[[Columns], None]:
+    """A row every 10 seconds, but one."""
+
+    def apply(columns: Columns) -> None:
+        steps = np.full(len(columns["rewards"]), 10.0)
+        steps[ends(columns)[4] - 20] = step
+        columns["times"] = np.concatenate([[0.0], np.cumsum(steps)[:-1]])
+
+    return apply
+
+
+def goal_rows(columns: Columns) -> None:
+    """A walk that stands at its goal, and goes on."""
+    columns["terminals"][60:63] = True
+
+
 NAN = np.float32(np.nan)
 DEFECTS: dict[str, tuple[str, str, Callable[[Columns], None], list[str]]] = {
     "NaN": ("error", "not-finite", put("observations", (7, 2), NAN), ["row 7", "dimension 2"]),
@@ -194,8 +229,8 @@ DEFECTS: dict[str, tuple[str, str, Callable[[Columns], None], list[str]]] = {
     "actions at bounds": (
         "warning",
         "actions-at-bounds",
-        change("actions", lambda actions: np.sign(actions)),
-        ["100%", "0, 1, 2"],
+        change("actions", lambda actions: np.clip(10.0 * actions, -1.0, 1.0)),
+        ["91%", "dimension 0, 1, 2"],
     ),
     "no reward": ("warning", "rewards-constant", put("rewards", ..., 0.0), ["Every reward is 0"]),
     "huge rewards": (
@@ -300,6 +335,40 @@ DEFECTS: dict[str, tuple[str, str, Callable[[Columns], None], list[str]]] = {
     "shuffled": ("warning", "next-observations", shuffle, ["shuffled"]),
     "episode twice": ("warning", "duplicate-episodes", repeat_episode, ["1 episode"]),
     "step twice": ("note", "duplicate-rows", repeat_rows, ["14 row(s)"]),
+    "sentinel": (
+        "warning",
+        "sentinel",
+        put("rewards", [40, 90], -999.0),
+        ["rewards is -999 in 2 row(s), first row 40"],
+    ),
+    "actions one row late": ("warning", "actions-late", late, ["one row late", "0%"]),
+    "integer codes": (
+        "error",
+        "finite-actions",
+        in_turn(choose(lambda a: np.rint(2.0 * a[:, :1] + 2.0)), bounds(0.0, 4.0)),
+        ["dimension 0 takes only 5 values: 0, 1, 2, 3, 4 (integer codes)"],
+    ),
+    "one-hot": (
+        "error",
+        "finite-actions",
+        choose(lambda a: np.eye(3)[a.argmax(axis=1)]),
+        ["one-hot vectors over dimension 0, dimension 1, dimension 2"],
+    ),
+    "on and off": (
+        "warning",
+        "finite-actions",
+        change("actions", lambda a: np.stack([a[:, 0], np.sign(a[:, 1]), a[:, 2]], axis=1)),
+        ["dimension 1 takes only 2 values: -1, 1"],
+    ),
+    "time gap": ("warning", "time-gap", clock(60.0), ["1 transition(s)", "usual 10", "longest 60"]),
+    "time backwards": ("warning", "time-backwards", clock(-5.0), ["goes back in 1 row(s)"]),
+    "constant infos": (
+        "note",
+        "constant-infos",
+        lambda columns: columns.update({"infos/qpos": np.ones((len(columns["rewards"]), 3))}),
+        ["infos/qpos"],
+    ),
+    "several terminals": ("note", "several-terminals", goal_rows, ["after 3 of them"]),
     "equal columns": ("warning", "twin-columns", twin(1.0), ["4 equals 1"]),
     "negated columns": ("warning", "twin-columns", twin(-1.0), ["4 is minus 1"]),
 }
@@ -315,6 +384,99 @@ def test_one_defect_gives_one_finding(case: str) -> None:
     for word in words:
         assert word in finding.message
     assert finding.fix.endswith(".") and finding.message.endswith(".")
+
+
+OWN = Facts(("x", "y", "z", "vx", "vy", "vz"), ("ux", "uy", "uz"), name="mine", own=True)
+
+
+def test_scales_of_own_data_are_compared() -> None:
+    columns = ball()
+    for key in ("observations", "next_observations"):
+        columns[key][:, 3:] *= 10.0
+    assert examine(columns, OWN) == []
+    for key in ("observations", "next_observations"):
+        columns[key][:, 1] += 1000.0
+    (finding,) = examine(columns, OWN)
+    assert (finding.severity, finding.rule) == ("note", "scales")
+    assert "observations: 'y' is of the size of 1e+03" in finding.message
+    (finding,) = examine(columns, OWN._replace(normalised=False))
+    assert finding.severity == "warning"
+    assert examine(columns, OWN._replace(normalised=True)) == []
+    assert examine(columns) == []  # a name's own settings are somebody else's choice
+
+
+def test_too_little_data_is_said() -> None:
+    columns = {key: array[:160] for key, array in ball().items()}
+    for key in ("observations", "next_observations"):
+        columns[key] = columns[key] * np.array([1, 1, 1, 10, 10, 10], np.float32)
+    found = {finding.rule: finding for finding in examine(columns, OWN)}
+    assert set(found) == {"too-little-data", "few-episodes"}
+    assert "160 rows for 9 columns" in found["too-little-data"].message
+    assert "4 episode(s)" in found["few-episodes"].message
+
+
+def test_true_ends_of_halfcheetah_are_odd() -> None:
+    columns = ball()
+    assert examine(columns, Facts(name="hopper-medium-v0")) == []
+    (finding,) = examine(columns, Facts(name="halfcheetah-medium-v0"))
+    assert (finding.severity, finding.rule) == ("warning", "end-of-endless-task")
+    assert finding.rows == tuple(np.flatnonzero(columns["terminals"])[:5])
+
+
+def test_actions_that_answer_the_observation_are_not_late() -> None:
+    """A thermostat's action reveals the temperature of its own row, though it acts slowly."""
+    rng = np.random.default_rng(0)
+    temperature, heat, rows = 20.0, 0.0, []
+    for _ in range(4000):
+        action = np.clip(0.3 * (21.0 - temperature) + 0.1 * rng.standard_normal(), -1, 1)
+        rows.append((temperature, action))
+        temperature += heat - 0.1 * (temperature - 20.0) + 0.3 * rng.standard_normal()
+        heat = 0.05 * action
+    observations, actions = (
+        np.array(column, np.float32)[:, None] for column in zip(*rows, strict=True)
+    )
+    columns = {
+        "observations": observations,
+        "actions": actions,
+        "rewards": rng.standard_normal(4000).astype(np.float32),
+        "terminals": np.zeros(4000, bool),
+        "timeouts": np.arange(4000) % 100 == 99,
+    }
+    assert examine(columns) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["halfcheetah_medium-v2", "hopper_medium-v2", "walker2d_medium-v2", "antmaze-umaze-v0"]
+)
+def test_late_actions_of_real_files_are_seen(real_data: Path, name: str) -> None:
+    columns, _ = formats.hdf5.read(real_data / "d4rl" / f"{name}.hdf5")
+    columns["actions"] = np.roll(columns["actions"], 1, axis=0)
+    assert "actions-late" in {finding.rule for finding in examine(columns)}
+
+
+def test_columns_and_rows_are_those_of_the_users_file(tmp_path: Path) -> None:
+    """Rows out of order, from two files: the doctor speaks of the files."""
+    heading = "t,indoor,valve,paid"
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{t},{20 + rng.normal():.3f},{rng.uniform():.3f},{rng.normal():.3f}" for t in range(700)
+    ]
+    lines[30] = "30,-999,0.5,0.25"
+    (tmp_path / "a.csv").write_text("\n".join([heading, *lines[::-1], ""]))
+    lines[30] = "30,20.5,0.5,0.25"
+    lines[50] = "50,-999,0.5,0.75"
+    (tmp_path / "b.csv").write_text("\n".join([heading, *lines, ""]))
+    command = ["data", "import", "a.csv", "b.csv", "--out", "log.hdf5", "--observations", "indoor"]
+    command += ["--actions", "valve", "--reward", "paid", "--one-episode", "--time", "t"]
+    assert run_chary(*command, cwd=tmp_path).returncode == 0
+    found = {finding.rule: finding for finding in check(tmp_path / "log.hdf5")}
+    assert "observations: 'indoor' is -999 in 2 row(s), first row 669 of a.csv" in (
+        found["sentinel"].message
+    )
+    assert found["sentinel"].places == ("669 of a.csv", "50 of b.csv")
+    assert found["sentinel"].rows == (30, 699 + 50)
+    result = run_chary("data", "check", "log.hdf5", cwd=tmp_path)
+    assert "Rows are those of a.csv, b.csv" in result.stdout and "50 of b.csv" in result.stdout
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -419,11 +581,11 @@ REAL = {
     "antmaze-umaze-diverse-v0": MISPLACED,
     "antmaze-umaze-v0": {("warning", "rewards-constant")},
     "halfcheetah_medium-v2": set(),
-    "halfcheetah_random-v1": set(),
+    "halfcheetah_random-v1": {("note", "constant-infos")},
     "hopper_medium-v2": set(),
-    "hopper_random-v1": set(),
+    "hopper_random-v1": {("note", "constant-infos")},
     "walker2d_medium-v2": set(),
-    "walker2d_medium_replay-v1": {("note", "float64")},
+    "walker2d_medium_replay-v1": {("note", "float64"), ("note", "constant-infos")},
 }
 
 
@@ -465,6 +627,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     columns: dict[str, Any] = ball()
+    for key in ("observations", "next_observations"):
+        columns[key][:, 3:] *= 10.0  # of the size of the rest
     np.savez(tmp_path / "clean.npz", **columns)
     result = run_chary("data", "check", tmp_path / "clean.npz")
     assert (result.returncode, result.stderr) == (0, "")

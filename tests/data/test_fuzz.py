@@ -52,7 +52,10 @@ def outcome(path):
         read(path)
         result = "read"
     except CharyError as error:
-        result = "refused" if len(str(error).splitlines()) == 1 else f"several lines: {error!r}"
+        # A table's problems are a list, each on a line of its own.
+        _, *others = str(error).splitlines()
+        listed = all(line.startswith("  - ") for line in others)
+        result = "refused" if listed else f"several lines: {error!r}"
     if path.suffix in formats.FORMATS:
         try:
             explained = any(finding.severity == "error" for finding in doctor.check(path))

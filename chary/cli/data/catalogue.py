@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import tyro
 
 from chary.cli.output import Flag, show
@@ -58,15 +59,19 @@ def show_(
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
-    """A dataset in numbers."""
-    returns, lengths = dataset.episode_returns, dataset.episode_lengths
+    """A dataset in numbers; an episode is a walk, however many of its rows are at a goal."""
+    ends = dataset.walk_ends
+    lengths = np.diff(ends, prepend=-1)
+    returns = np.add.reduceat(dataset.rewards.astype(np.float64), ends - lengths + 1)
+    inside = np.setdiff1d(np.flatnonzero(dataset.terminals), ends)
     return {
         "name": dataset.name,
         "transitions": dataset.size,
         "observation_size": dataset.observation_size,
         "action_size": dataset.action_size,
         "episodes": len(lengths),
-        "ended_by_the_task": int(dataset.terminals.sum()),
+        "ended_by_the_task": int(dataset.terminals[ends].sum()),
+        "goal_rows_inside": len(inside),
         "cut_short": int(dataset.timeouts.sum()),
         "length_mean": float(lengths.mean()),
         "return_mean": float(returns.mean()),

@@ -16,7 +16,7 @@ def check(
     data_file: Path | None = None,
     json: Flag = False,
 ) -> int:
-    """What is wrong or odd in a dataset, why it matters, and how to mend it.
+    """What is wrong or odd in a dataset, why it matters, and how to repair it.
 
     Exit code 1 says that there are errors, 0 that there are none.
 
@@ -33,7 +33,12 @@ def check(
             f"{counts[s]} {s}{'s' * (counts[s] > 1)}" for s in doctor.GRAVEST_FIRST if counts[s]
         ]
         print(f"{dataset}: {', '.join(found) or 'nothing found'}.")
-        rows = [{**row, "rows": ", ".join(map(str, row["rows"])) or None} for row in rows]
+        if findings and findings[0].source:
+            print(f"Rows are those of {findings[0].source}, counted from 0 without the heading.")
+        rows = [
+            {**row, "rows": ", ".join(map(str, row["places"] or row["rows"])) or None}
+            for row in rows
+        ]
     if json or rows:
         columns = {"severity": "", "rule": "rule", "message": "what", "rows": "rows", "fix": "fix"}
         totals: dict[str, Any] = {f"{s}s": counts[s] for s in doctor.GRAVEST_FIRST}

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,12 +12,16 @@ from chary.cli.data.catalogue import describe
 from chary.cli.output import Flag, show
 from chary.data import formats, load, sources
 from chary.data.dataset import Dataset
-from chary.data.formats import arrow
-from chary.data.formats.tables import Layout, action_bounds, read_tables
+from chary.data.formats import arrow, dialect
+from chary.data.formats.layout import Layout, Reading, action_bounds
+from chary.data.formats.tables import read_tables
+from chary.data.formats.timeline import Fill
+from chary.data.names import FILES, files_text
 from chary.data.sources import minari
 from chary.errors import CharyError
 
 COLUMNS = {"file": "file", "transitions": "transitions", "episodes": "episodes"}
+IMPORTED = {"file": "file", "rows": "rows read", **COLUMNS}
 
 
 def import_(
@@ -28,30 +33,54 @@ def import_(
     reward: str,
     next_observations: tuple[str, ...] = (),
     episode: str | None = None,
+    one_episode: Flag = False,
     time: str | None = None,
+    time_format: str | None = None,
+    max_gap: str | None = None,
     terminal: str | None = None,
     timeout: str | None = None,
+    missing: tuple[str, ...] = (),
+    drop_missing: Flag = False,
+    fill: Fill | None = None,
     action_low: tuple[str, ...] = (),
     action_high: tuple[str, ...] = (),
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
     name: str | None = None,
     json: Flag = False,
 ) -> None:
-    """Make a dataset of your own tables (.csv, .parquet, .npz, .hdf5), whose columns you name.
+    """Make a dataset from your own tables (.csv, .parquet, .npz, .hdf5). You name the columns.
+
+    The file that is written keeps the names of the columns and the row that each transition comes
+    from. If anything is wrong with the tables, all problems are listed and nothing is written.
 
     Args:
-        files: One or more tables with the same columns; no episode goes on from one to the next.
+        files: One or more tables with the same columns. No episode continues from one to the next.
         out: File to write (.npz or .hdf5).
         observations: Columns, by name or pattern ('s_*'), or a whole matrix.
         actions: Columns, by name or pattern.
         reward: The column of rewards.
-        next_observations: Columns; without them the next row's observation is taken.
-        episode: Column of episode ids; the last row of each was cut, unless --terminal says otherwise.
-        time: Column that puts the rows of an episode in order; by default as in the file.
+        next_observations: Columns. Without them the next row's observation is taken.
+        episode: Column of episode ids. The last row of each was cut, unless --terminal says otherwise.
+        one_episode: Each file is one unbroken log. It is still cut at gaps in --time.
+        time: Column of times or numbers. It puts the rows of an episode in order and shows gaps.
+        time_format: How to read times that are text, such as '%d.%m.%Y %H:%M'.
+        max_gap: Longest time between two rows that follow each other: 900, 15min, 2h, or inf. Plain
+            numbers are seconds if --time holds dates, otherwise its own unit. An episode is cut at a
+            longer gap. Without this option, 1.5 times the usual interval.
         terminal: Column that is true where the task itself ended.
         timeout: Column that is true where an episode was only cut.
-        action_low: Smallest possible action: one number, one a dimension, or `data` for what is seen.
+        missing: Values that mean "no value", such as -999 or n/a. Empty cells always do.
+        drop_missing: Leave out rows that lack a value. Episodes are cut there: no transition spans them.
+        fill: Fill in missing observations, inside an episode: with the value before (previous), or on
+            a line between the values before and after (linear, which looks ahead in time).
+        action_low: Smallest possible action: one number, one a column, or `data` for what is seen.
         action_high: Largest possible action.
-        name: Name of the dataset; by default that of the file written.
+        separator: What separates the cells of a CSV file: one sign or `tab`. Found out if not given.
+        decimal: Decimal sign of a CSV file: '.' or ','. Found out if not given.
+        encoding: Encoding of a CSV file, such as latin-1. Without it, UTF-8 or else Windows' cp1252.
+        name: Name of the dataset. By default that of the file written.
         json: Print what was written as one JSON object.
     """
     if not files:
@@ -62,18 +91,36 @@ def import_(
     layout = Layout(
         observations, actions, reward, next_observations, episode, time, terminal, timeout
     )
-    columns = read_tables(files, layout, tell=_tell)
+    written = dialect.checked(separator, decimal, encoding)
+    reading = Reading(one_episode, max_gap, missing, drop_missing, fill, time_format, written)
+    imported = read_tables(files, layout, reading, tell=_tell)
+    columns = imported.columns
     low, high = action_bounds(columns["actions"], action_low, action_high)
+    counts = imported.counts
+    starts = accumulate((count.rows for count in counts[:-1]), initial=0)
+    sources = [(file.name, start) for file, start in zip(files, starts, strict=True)]
     dataset = Dataset.from_columns(
         columns,
         name=name or out.stem,
         source=", ".join(map(str, files)),
         action_low=low,
         action_high=high,
-        metadata={"imported_from": ", ".join(file.name for file in files)},
+        metadata={
+            "imported_from": ", ".join(file.name for file in files),
+            FILES: files_text(sources),
+        },
+        observation_names=imported.names["observations"],
+        action_names=imported.names["actions"],
     )
     formats.write(dataset, out)
-    show([{"file": str(out), **describe(dataset)}], COLUMNS, as_json=json)
+    facts = {
+        "rows": sum(count.rows for count in counts),
+        "gaps": sum(count.gaps for count in counts),
+        "dropped": sum(count.dropped for count in counts),
+        "filled": sum(count.filled for count in counts),
+        "intervals": [count.interval for count in counts],
+    }
+    show([{"file": str(out), **describe(dataset), **facts}], IMPORTED, as_json=json)
 
 
 def export(
@@ -125,10 +172,15 @@ def _spread_out(dataset: str, out: Path) -> Dataset | None:
 
 def _import_command(dataset: Dataset, path: Path) -> str:
     """The command that reads an exported table back, to the same numbers."""
+    size, action_size = dataset.observation_size, dataset.action_size
+    widths = {"observations": size, "actions": action_size, "next_observations": size}
+    headings = arrow.headings_of(widths, dataset.observation_names, dataset.action_names)
     words = ["chary", "data", "import", str(path), "--out", f"{path.stem}.npz"]
-    words += ["--name", dataset.name, "--observations", "observations_*", "--actions", "actions_*"]
-    words += ["--next-observations", "next_observations_*", "--reward", "rewards"]
-    words += ["--terminal", "terminals", "--timeout", "timeouts"]
+    words += ["--name", dataset.name]
+    for key, names in headings.items():
+        plain = names == [f"{key}_{i}" for i in range(len(names))]
+        words += [f"--{key.replace('_', '-')}", *([f"{key}_*"] if plain else names)]
+    words += ["--reward", "rewards", "--terminal", "terminals", "--timeout", "timeouts"]
     words += ["--action-low", *map(repr, dataset.action_low.tolist())]
     words += ["--action-high", *map(repr, dataset.action_high.tolist())]
     return shlex.join(words)

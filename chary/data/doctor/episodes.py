@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chary.data.doctor.finding import Finding, Table, first, listed
+from chary.data.doctor.finding import Finding, Table, first
+from chary.data.sources.d4rl import is_endless
 
 NEAR = 10
 """Rows between a flag and the reset that it was meant for."""
@@ -19,7 +20,7 @@ def no_ends(table: Table) -> Iterator[Finding]:
             yield Finding("error", "no-transitions", message, (), fix)
         return
     jumps = np.flatnonzero(table.jumps)
-    seen = f" Observations leap after row {listed(jumps)}." if jumps.size else ""
+    seen = f" Observations leap after row {table.listed(jumps)}." if jumps.size else ""
     message = f"terminals and timeouts are False in every row: no episode ever ends.{seen}"
     fix = "Mark where episodes end; if this is one uninterrupted run, set timeouts in the last row."
     yield Finding("error", "no-ends", message, first(jumps), fix)
@@ -30,8 +31,8 @@ def time_limits(table: Table) -> Iterator[Finding]:
     both = np.flatnonzero(table.terminals & table.timeouts)
     if both.size:
         message = (
-            f"{both.size:,} row(s) have both flags, first row {both[0]}. They are read as true ends: "
-            "nothing is expected to follow."
+            f"{both.size:,} row(s) have both flags, first row {table.row(both[0])}. They are read as "
+            "true ends: nothing is expected to follow."
         )
         fix = "Where only the time was up, clear terminals."
         yield Finding("warning", "both-flags", message, first(both), fix)
@@ -94,14 +95,15 @@ def resets(table: Table) -> Iterator[Finding]:
         if wrong.size:
             message = (
                 f"next_observations is not the next row's observation in {wrong.size:,} row(s) inside "
-                f"an episode, first row {wrong[0]}, though the observations themselves run on."
+                f"an episode, first row {table.row(wrong[0])}, though the observations "
+                "themselves run on."
             )
             fix = "Write next_observations again from the log, or leave them out."
             yield Finding("error", "next-observations", message, first(wrong), fix)
     if leaps.size:
         message = (
-            f"Observations leap inside an episode, after row {listed(leaps)}: several dimensions move "
-            "more than 8 times as far as 99 of 100 steps do."
+            f"Observations leap inside an episode, after row {table.listed(leaps)}: several "
+            "dimensions move more than 8 times as far as 99 of 100 steps do."
         )
         fix = "If an episode ended there, set timeouts in that row; otherwise drop the transition."
         yield Finding("warning", "teleport", message, first(leaps), fix)
@@ -126,7 +128,7 @@ def _follows(table: Table) -> np.ndarray | None:
     here = table.observations[1:]
     after = table.next_observations
     qpos = table.infos.get("infos/qpos")
-    if after is None and qpos is not None and qpos.shape[1] <= here.shape[1]:
+    if after is None and qpos is not None and qpos.ndim == 2 and qpos.shape[1] <= here.shape[1]:
         after = qpos.astype(np.float32)
     if after is None:
         return None
@@ -141,7 +143,7 @@ def _follows(table: Table) -> np.ndarray | None:
     if table.next_observations is None and by_flags.sum() < max(1, 0.9 * by_flags.size):
         return None  # elsewhere infos/qpos is the row's own
     goal = table.infos.get("infos/goal")
-    if goal is not None:
+    if goal is not None and goal.ndim == 2:
         changes = (goal[1:] != goal[:-1]).any(axis=1)
         if changes.sum() <= 2 * len(
             table.ends
@@ -174,13 +176,14 @@ def _out_of_order(table: Table, rows: np.ndarray) -> Finding:
 def _misplaced(table: Table, rows: np.ndarray, flags: np.ndarray, *, sure: bool) -> Finding:
     severity = "error" if sure and table.next_observations is None else "warning"
     message = (
-        f"An episode really ends in row {listed(rows)}, but the flag stands in row {listed(flags)}"
+        f"An episode really ends in row {table.listed(rows)}, but the flag stands in row "
+        f"{table.listed(flags)}"
         f"{_evidence(table) if sure else ' (observations leap)'}"
         + ("." if table.next_observations is not None else ": a transition would cross the reset.")
     )
     fix = (
-        f"Set timeouts in row {listed(rows)} and clear it in row {listed(flags)}. D4RL's antmaze files "
-        "are mended when they are loaded by their name."
+        f"Set timeouts in row {table.listed(rows)} and clear it in row {table.listed(flags)}. "
+        "D4RL's antmaze files are mended when they are loaded by their name."
     )
     return Finding(severity, "misplaced-end", message, first(rows), fix)
 
@@ -188,8 +191,8 @@ def _misplaced(table: Table, rows: np.ndarray, flags: np.ndarray, *, sure: bool)
 def _missed(table: Table, rows: np.ndarray) -> Finding:
     severity = "error" if table.next_observations is None else "warning"
     message = (
-        f"{rows.size:,} reset(s) without a flag, first after row {rows[0]}{_evidence(table)}: two "
-        "episodes are taken for one."
+        f"{rows.size:,} reset(s) without a flag, first after row {table.row(rows[0])}"
+        f"{_evidence(table)}: two episodes are taken for one."
     )
     fix = "Set timeouts (or terminals, where the task itself ended) in these rows."
     return Finding(severity, "missed-reset", message, first(rows), fix)
@@ -201,4 +204,50 @@ def _evidence(table: Table) -> str:
     return " (by infos/goal and infos/qpos)" if "infos/goal" in table.infos else " (by infos/qpos)"
 
 
-RULES = (no_ends, time_limits, resets)
+def several_ends(table: Table) -> Iterator[Finding]:
+    """True ends after which the same walk continues, as at the goals of D4RL's antmaze."""
+    if table.size < 2 or not table.terminals.any():
+        return
+    follows = _follows(table)
+    if follows is None:
+        return
+    continuing = np.flatnonzero(table.terminals[:-1] & follows)
+    if not continuing.size:
+        return
+    walks = 1 + int((~follows).sum())
+    message = (
+        f"terminals are set in {table.terminals.sum():,} row(s) of {walks:,} walk(s), and after "
+        f"{continuing.size:,} of them the same walk continues, first after row "
+        f"{table.row(continuing[0])}. Each such row counts as an end of the task: nothing is "
+        "expected to follow it."
+    )
+    fix = (
+        "Nothing to do if a goal is to end the task; otherwise set terminals in the last row only."
+    )
+    yield Finding("note", "several-terminals", message, first(continuing), fix)
+
+
+def endless_tasks(table: Table) -> Iterator[Finding]:
+    """True ends in a task that never ends."""
+    rows = np.flatnonzero(table.terminals)
+    if rows.size and is_endless(table.facts.name):
+        message = (
+            f"terminals are set in row {table.listed(rows)}, but the task of '{table.facts.name}' never "
+            "ends: the value there would be learned as if nothing followed."
+        )
+        fix = "Write them as timeouts. Loading by D4RL's name does it, with a warning."
+        yield Finding("warning", "end-of-endless-task", message, first(rows), fix)
+
+
+def constant_infos(table: Table) -> Iterator[Finding]:
+    """Further arrays that never change, and so tell nothing about resets."""
+    flat = [
+        key for key, array in sorted(table.infos.items()) if (array == array[:1]).all(axis=None)
+    ]
+    if flat and table.size > 1:
+        message = f"{', '.join(flat)}: the same in every row, so resets cannot be seen there."
+        fix = "Check how it was logged; learning does not use it."
+        yield Finding("note", "constant-infos", message, (), fix)
+
+
+RULES = (no_ends, time_limits, resets, several_ends, endless_tasks, constant_infos)

@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from chary.data.names import Places
+
 FEW = 5
 """Rows that a finding names; its message counts the rest."""
 
@@ -26,8 +28,29 @@ class Finding(NamedTuple):
     message: str
     """What, where, and why it matters."""
     rows: tuple[int, ...]
-    """The first few rows concerned."""
+    """The first few rows concerned, as they are counted in the dataset."""
     fix: str
+    places: tuple[str, ...] = ()
+    """The same rows as they are counted in the user's own file, where that is known."""
+    source: str = ""
+    """Which file that is."""
+
+
+class Facts(NamedTuple):
+    """What is known of a dataset beside its columns."""
+
+    observation_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+    files: str = ""
+    """The user's own files, as `chary.data.names` writes them."""
+    name: str = ""
+    own: bool = False
+    """Whether it is the user's own data, for which nobody else has settled how to learn from it."""
+    normalised: bool | None = None
+    """Whether learning normalises observations; None where that is not decided yet."""
+
+
+NO_FACTS = Facts()
 
 
 def first(rows: Iterable[int] | np.ndarray) -> tuple[int, ...]:
@@ -58,10 +81,36 @@ class Table:
     """Further arrays with one row for each transition, such as D4RL's `infos/qpos`."""
     broken: dict[str, np.ndarray] = field(default_factory=dict)
     """Rows of each column that were NaN or infinite; here they hold what stood before."""
+    times: np.ndarray | None = None
+    places: Places = field(default_factory=Places)
+    facts: Facts = NO_FACTS
 
     @property
     def size(self) -> int:
         return len(self.rewards)
+
+    def row(self, row: int | np.integer) -> str:
+        """A row in words, by the user's own file."""
+        return self.places.row(int(row))
+
+    def listed(self, rows: Iterable[int] | np.ndarray) -> str:
+        """Rows in words: the first few, and how many more."""
+        rows = list(rows)
+        more = f" and {len(rows) - FEW:,} more" if len(rows) > FEW else ""
+        return ", ".join(self.row(row) for row in rows[:FEW]) + more
+
+    def named(self, key: str, dimensions: Iterable[int | np.integer]) -> str:
+        """Dimensions of a column in words, by the user's own names."""
+        names = {
+            "observations": self.facts.observation_names,
+            "next_observations": self.facts.observation_names,
+            "actions": self.facts.action_names,
+        }.get(key, ())
+        dimensions = [int(d) for d in dimensions]
+        if not names:
+            return f"dimension {listed(dimensions)}"
+        more = f" and {len(dimensions) - FEW:,} more" if len(dimensions) > FEW else ""
+        return ", ".join(f"'{names[d]}'" for d in dimensions[:FEW]) + more
 
     @cached_property
     def ends(self) -> np.ndarray:

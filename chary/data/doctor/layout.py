@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from chary.data.columns import COLUMNS
-from chary.data.doctor.finding import Finding, Table, first, listed
+from chary.data.columns import COLUMNS, extra_columns
+from chary.data.doctor.finding import NO_FACTS, Facts, Finding, Table, first, listed
+from chary.data.names import Places
 
 VECTORS = ("observations", "actions", "next_observations")
 FLAGS = ("terminals", "timeouts")
@@ -11,7 +12,9 @@ FLAGS = ("terminals", "timeouts")
 OTHER_NAMES = {"terminations": "terminals", "truncations": "timeouts"}
 
 
-def arrange(columns: dict[str, np.ndarray]) -> tuple[Table | None, list[Finding]]:
+def arrange(
+    columns: dict[str, np.ndarray], facts: Facts = NO_FACTS
+) -> tuple[Table | None, list[Finding]]:
     """The columns as a table, as far as they can be arranged, and what was wrong with them."""
     findings: list[Finding] = []
     arrays = _named(columns, findings)
@@ -34,11 +37,22 @@ def arrange(columns: dict[str, np.ndarray]) -> tuple[Table | None, list[Finding]
         if key.startswith("infos/")
         and array.dtype.kind in "biuf"
         and array.shape[:1] == sound["rewards"].shape
-        and array.ndim == 2
+        and array.ndim in (1, 2)
     }
     after = sound.pop("next_observations", None)
     bounds = _bounds(columns, sound["actions"].shape[1], findings)
-    return Table(**sound, **bounds, next_observations=after, infos=infos, broken=broken), findings
+    extras = extra_columns(columns, len(sound["rewards"]))
+    table = Table(
+        **sound,
+        **bounds,
+        next_observations=after,
+        infos=infos,
+        broken=broken,
+        times=extras.get("times"),
+        places=Places(extras.get("source_rows"), facts.files),
+        facts=facts,
+    )
+    return table, findings
 
 
 STOPPING = {"unequal-lengths", "minari-layout", "no-transitions"}

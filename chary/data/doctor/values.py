@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chary.data.doctor.finding import Finding, Severity, Table, first, listed
+from chary.data.doctor.finding import Finding, Severity, Table, first
+from chary.data.finite import choices_in
 
 AT_BOUNDS = 0.8
 """Share of actions at a bound that is remarked upon: chary's own waypoint controller has 0.6."""
@@ -22,7 +23,7 @@ def constant_columns(table: Table) -> Iterator[Finding]:
         array = getattr(table, key)
         flat = np.flatnonzero((array == array[0]).all(axis=0))
         if flat.size and table.size > 1:
-            message = f"{key}: dimension {listed(flat)} is the same in every row. {why}"
+            message = f"{key}: {table.named(key, flat)} is the same in every row. {why}"
             fix = "Leave it out, unless the task's own vectors have it too."
             yield Finding(severity, "constant-column", message, (), fix)
 
@@ -43,10 +44,12 @@ def twin_columns(table: Table) -> Iterator[Finding]:
         other = array[:, seen[key]]
         sign = np.sign(leading) * np.sign(other[np.flatnonzero(other)[0]])
         if np.array_equal(values, sign * other):
-            pairs.append(f"{column} {'equals' if sign > 0 else 'is minus'} {seen[key]}")
+            one, other = (table.named("observations", [i]) for i in (column, seen[key]))
+            verb = "equals" if sign > 0 else "is minus"
+            pairs.append(f"{one} {verb} {other.removeprefix('dimension ')}")
     if pairs and table.size > 1:
         message = (
-            f"observations: dimension {'; '.join(pairs[:5])} in every row. A copy adds nothing, and "
+            f"observations: {'; '.join(pairs[:5])} in every row. A copy adds nothing, and "
             "often stands where another quantity was meant."
         )
         fix = "Check how observations were put together; drop the copy if the task's have none."
@@ -63,8 +66,8 @@ def action_bounds(table: Table) -> Iterator[Finding]:
         dimensions = np.flatnonzero(beyond.any(axis=0))
         message = (
             f"actions leave [{low.min():g}, {high.max():g}] in {rows.size:,} row(s), first in row "
-            f"{rows[0]} (dimension {listed(dimensions)}; they span {actions.min():g} to "
-            f"{actions.max():g}). The policy cannot choose them."
+            f"{table.row(rows[0])} ({table.named('actions', dimensions)}; they span "
+            f"{actions.min():g} to {actions.max():g}). The policy cannot choose them."
         )
         fix = (
             "Scale actions into their bounds, or store the true ones as action_low and action_high."
@@ -72,12 +75,13 @@ def action_bounds(table: Table) -> Iterator[Finding]:
         yield Finding("error", "actions-outside", message, first(rows), fix)
         return
     share = ((actions <= low) | (actions >= high)).mean(axis=0)
-    crowded = np.flatnonzero(share > AT_BOUNDS)
+    chosen = [d for choice in choices_in(actions) for d in choice.dimensions]
+    crowded = np.setdiff1d(np.flatnonzero(share > AT_BOUNDS), chosen)  # of which more is said
     if crowded.size:
         message = (
-            f"actions: {share[crowded].max():.0%} stand exactly at a bound (dimension "
-            f"{listed(crowded)}). Either the controller is bang-bang, or actions were clipped to "
-            "bounds that are too narrow."
+            f"actions: {share[crowded].max():.0%} stand exactly at a bound "
+            f"({table.named('actions', crowded)}). Either the controller is "
+            "bang-bang, or actions were clipped to bounds that are too narrow."
         )
         fix = "Compare with the actions before clipping; store true bounds as action_low, action_high."
         yield Finding("warning", "actions-at-bounds", message, (), fix)
@@ -95,8 +99,8 @@ def duplicates(table: Table) -> Iterator[Finding]:
     if copies.size:
         rows = table.starts[copies]
         message = (
-            f"{copies.size:,} episode(s) are copies of an earlier one, first from row {rows[0]}. They "
-            "weigh double, and a copy held out for validation validates nothing."
+            f"{copies.size:,} episode(s) are copies of an earlier one, first from row "
+            f"{table.row(rows[0])}. They weigh double, and a copy held out for validation shows nothing."
         )
         fix = "Remove the copies; if files were joined, look for one that was joined twice."
         yield Finding("warning", "duplicate-episodes", message, first(rows), fix)
@@ -111,7 +115,8 @@ def duplicates(table: Table) -> Iterator[Finding]:
         severity: Severity = "warning" if share > 0.01 else "note"
         message = (
             f"{rows.size:,} row(s) ({share:.2%}) repeat an earlier one in every number, first row "
-            f"{rows[0]}. A logger that writes a step twice, or a state that stands still, does this."
+            f"{table.row(rows[0])}. A logger that writes a step twice, or a state that stands "
+            "still, does this."
         )
         fix = "Remove the repeats, unless the task's numbers are few enough to meet by chance."
         yield Finding(severity, "duplicate-rows", message, first(rows), fix)

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chary.data.columns import COLUMNS
+from chary.data.columns import COLUMNS, EXTRAS
 from chary.data.dataset import Dataset
 from chary.data.formats import arrow, columns, hdf5, npz
+from chary.data.names import NAMES, attributes_of, names_in
 from chary.errors import CharyError
 
 Writer = Callable[[Path, dict[str, np.ndarray], dict[str, Any]], None]
@@ -78,15 +79,28 @@ def read(path: Path) -> Dataset:
         wanted = known["actions"].shape[1:] if "actions" in known else ()
         if bound.dtype.kind not in "biuf" or bound.shape not in ((), wanted):
             raise CharyError(f"{path}: {key} must be one number for each action dimension.")
-    metadata = {key: str(value) for key, value in attributes.items()}
-    return Dataset.from_columns(known, name=name, source=str(path), metadata=metadata, **bounds)
+    widths = {key: array.shape[1] for key, array in known.items() if array.ndim == 2}
+    observation_names, action_names = names_in(attributes, widths)
+    metadata = {k: str(value) for k, value in attributes.items() if k not in NAMES.values()}
+    return Dataset.from_columns(
+        known | {key: array for key, array in arrays.items() if key in EXTRAS},
+        name=name,
+        source=str(path),
+        metadata=metadata,
+        observation_names=observation_names,
+        action_names=action_names,
+        **bounds,
+    )
 
 
 def write(dataset: Dataset, path: Path, *, others: dict[str, np.ndarray] | None = None) -> None:
     """Write the dataset, and other arrays beside it, to a file, whole or not at all."""
     write_arrays = writer_of(path)
-    arrays = {column: getattr(dataset, column) for column in (*COLUMNS, *BOUNDS)} | (others or {})
-    attributes = {**dataset.metadata, "name": dataset.name}
+    keys = (*COLUMNS, *BOUNDS, *EXTRAS)
+    arrays = {key: getattr(dataset, key) for key in keys if getattr(dataset, key) is not None}
+    arrays |= others or {}
+    names = attributes_of(dataset.observation_names, dataset.action_names)
+    attributes = {**dataset.metadata, **names, "name": dataset.name}
     with _whole(path) as temporary:
         write_arrays(temporary, arrays, attributes)
 
@@ -99,7 +113,7 @@ def spread_out(source: Path, folder: Path) -> Dataset | None:
     with hdf5.opened(source) as (arrays, attributes):
         if not set(COLUMNS) <= set(arrays):
             return None
-        kept = {key: array for key, array in arrays.items() if key in (*COLUMNS, *BOUNDS)}
+        kept = {key: array for key, array in arrays.items() if key in (*COLUMNS, *BOUNDS, *EXTRAS)}
         with _whole(folder) as temporary:
             columns.write(temporary, kept, {"name": source.stem, **attributes})
             read(temporary)  # refuses bad data before it takes the name

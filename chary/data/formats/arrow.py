@@ -1,5 +1,6 @@
 """Parquet and CSV through pyarrow, which is imported when a table is touched."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -7,74 +8,107 @@ from typing import Any
 import numpy as np
 
 from chary.data.columns import COLUMNS
+from chary.data.formats.dialect import PLAIN, Dialect
+from chary.data.names import names_in
 from chary.errors import CharyError
 
 ENDINGS = (".csv", ".parquet")
+RAGGED = 100
+"""Lines with too few or too many cells after which a CSV file is given up."""
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The columns in the file's own order, not converted yet: most tables hold more than is wanted."""
+def names(path: Path, dialect: Dialect = PLAIN) -> list[str]:
+    """The names of the columns, in the file's own order, each once."""
+    found = list(_read(path, dialect, None).names)
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise CharyError(f"{path}: two columns are called '{twice}'.")
+    return found
+
+
+def read(
+    path: Path, wanted: Sequence[str], dialect: Dialect = PLAIN, missing: Sequence[str] = ()
+) -> dict[str, Any]:
+    """These columns, not converted yet; `missing` are cells of a CSV file that mean no value."""
+    table = _read(path, dialect, wanted, missing)
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _read(
+    path: Path, dialect: Dialect, wanted: Sequence[str] | None, missing: Sequence[str] = ()
+) -> Any:
+    """The table with the wanted columns, or only the schema."""
     pyarrow = _pyarrow()
     suffix = path.suffix.lower()
+    ragged: list[str] = []
     try:
         if suffix == ".csv":
-            table = import_module("pyarrow.csv").read_csv(path)
+            found = _read_csv(path, dialect, wanted, missing, ragged)
         else:
-            table = import_module("pyarrow.parquet").ParquetFile(path).read()
-        names = table.column_names  # a damaged heading may be no text
+            file = import_module("pyarrow.parquet").ParquetFile(path)
+            found = file.schema_arrow if wanted is None else file.read(columns=list(wanted))
+        if wanted is None:
+            list(found.names)  # a damaged heading may be no text
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        if ragged:
+            reason = ragged[0]
         raise CharyError(f"{path}: not a readable {suffix[1:]} file ({reason}).") from error
-    for name in names:
-        if names.count(name) > 1:
-            raise CharyError(f"{path}: two columns are called '{name}'.")
-    return dict(zip(names, table.columns, strict=True))
+    if ragged and wanted is not None:
+        many = f", and {len(ragged) - 1} more such line(s)" if len(ragged) > 1 else ""
+        raise CharyError(f"{path}: {ragged[0]}{many}. Every line needs a cell for each column.")
+    return found
 
 
-def to_numpy(column: Any, where: str) -> np.ndarray:
-    """A column as an array: numbers, times or text; lists of one length become a matrix."""
-    pyarrow = _pyarrow()
-    missing = np.flatnonzero(column.is_null().to_numpy())
-    if missing.size:
-        raise CharyError(
-            f"{where}: no value in row {missing[0]} ({missing.size} missing in all). Fill them in, or "
-            "drop these rows."
-        )
-    kind = column.type
-    if pyarrow.types.is_dictionary(kind):
-        column = column.combine_chunks().dictionary_decode()
-        kind = column.type
-    if pyarrow.types.is_list(kind) or pyarrow.types.is_fixed_size_list(kind):
-        rows = [np.asarray(row) for row in column.to_pylist()]
-        lengths = np.array([len(row) for row in rows])
-        odd = np.flatnonzero(lengths != lengths[:1])
-        if odd.size:
-            raise CharyError(
-                f"{where}: a list of {lengths[odd[0]]} in row {odd[0]}, but of {lengths[0]} in row 0."
-            )
-        return np.stack(rows) if rows else np.zeros((0, 0))
-    if pyarrow.types.is_binary(kind):
-        raise CharyError(f"{where}: holds bytes that are no text; save the file as UTF-8.")
-    if pyarrow.types.is_decimal(kind):
-        column = column.cast(pyarrow.float64())
-    array = column.to_numpy()
-    return array.astype(str) if array.dtype == object else array
+def _read_csv(
+    path: Path,
+    dialect: Dialect,
+    wanted: Sequence[str] | None,
+    missing: Sequence[str],
+    ragged: list[str],
+) -> Any:
+    csv = import_module("pyarrow.csv")
+
+    def odd(row: Any) -> str:
+        line = f"line '{str(row.text)[:60]}' has {row.actual_columns} cells"
+        ragged.append(f"{line}, but the heading has {row.expected_columns}")
+        return "skip" if len(ragged) < RAGGED else "error"
+
+    options = {
+        "read_options": csv.ReadOptions(encoding=dialect.encoding or "utf-8"),
+        "parse_options": csv.ParseOptions(
+            delimiter=dialect.separator or ",", invalid_row_handler=odd
+        ),
+    }
+    if wanted is None:
+        with csv.open_csv(path, **options) as stream:
+            return stream.schema
+    convert = csv.ConvertOptions(
+        include_columns=list(wanted),
+        decimal_point=dialect.decimal or ".",
+        strings_can_be_null=True,
+        null_values=[*csv.ConvertOptions().null_values, *missing],
+    )
+    return csv.read_csv(path, convert_options=convert, **options)
 
 
-def write(path: Path, arrays: dict[str, np.ndarray], _: dict[str, Any]) -> None:
+def write(path: Path, arrays: dict[str, np.ndarray], attributes: dict[str, Any]) -> None:
     """One column a number: observations_0, observations_1, ..., rewards, terminals, timeouts.
 
-    Numbers are written as doubles, whose shortest text gives back the same float32 exactly. A table
-    has rows only: the bounds of actions, and words, are left out.
+    Columns that have names of their own keep them. Numbers are written as doubles, whose shortest
+    text gives back the same float32 exactly. A table has rows only: the bounds of actions, and words,
+    are left out.
     """
     pyarrow = _pyarrow()
+    widths = {key: arrays[key].shape[1] for key in COLUMNS if arrays[key].ndim == 2}
+    headings = headings_of(widths, *names_in(attributes, widths))
     columns: dict[str, np.ndarray] = {}
     for key in COLUMNS:
         array = arrays[key]
         if array.ndim == 1:
             columns[key] = array
         else:
-            columns |= {f"{key}_{index}": array[:, index] for index in range(array.shape[1])}
+            columns |= {heading: array[:, i] for i, heading in enumerate(headings[key])}
     table = pyarrow.table(
         {
             name: array.astype(np.float64) if array.dtype.kind == "f" else array
@@ -87,10 +121,26 @@ def write(path: Path, arrays: dict[str, np.ndarray], _: dict[str, Any]) -> None:
         import_module("pyarrow.parquet").write_table(table, path)
 
 
+def headings_of(
+    widths: dict[str, int], observation_names: Sequence[str], action_names: Sequence[str]
+) -> dict[str, list[str]]:
+    """What the columns of an exported table are called: by their own names, unless these clash."""
+    plain = {key: [f"{key}_{i}" for i in range(width)] for key, width in widths.items()}
+    own = {
+        "observations": list(observation_names),
+        "actions": list(action_names),
+        "next_observations": [f"next {name}" for name in observation_names],
+    }
+    named = {key: own[key] or plain[key] for key in widths}
+    every = [*(name for names in named.values() for name in names), *COLUMNS]
+    return named if len(set(every)) == len(every) else plain
+
+
 def _pyarrow() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError as error:
         raise CharyError(
-            "Parquet and CSV files need another package: pip install 'chary[tables]'"
+            "Parquet and CSV files need the package pyarrow, which comes with chary: "
+            "pip install pyarrow"
         ) from error

@@ -38,7 +38,9 @@ def write(path: Path, arrays: dict[str, Any], attributes: dict[str, Any]) -> Non
     """Copy the columns piece by piece, from wherever they are; floats become single precision."""
     path.mkdir()
     for key, array in arrays.items():
-        dtype = np.float32 if array.dtype.kind == "f" else array.dtype
+        # Times need more digits than single precision has.
+        single = array.dtype.kind == "f" and key != "times"
+        dtype = np.float32 if single else array.dtype
         mapped = np.lib.format.open_memmap(
             path / f"{key}.npy", mode="w+", dtype=dtype, shape=array.shape
         )

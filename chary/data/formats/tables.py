@@ -3,289 +3,304 @@
 Rows count from 0 in every message, a CSV file's heading not counted.
 """
 
-import difflib
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from chary.data.formats import arrow, hdf5, npz
+from chary.data.formats import arrow, cells, dialect, hdf5, npz, timeline
+from chary.data.formats.cells import OddError, such
+from chary.data.formats.dialect import Dialect
+from chary.data.formats.layout import (
+    AS_IT_IS,
+    SINGLES,
+    VECTORS,
+    Layout,
+    Reading,
+    check,
+    choose,
+    listed,
+)
+from chary.data.formats.timeline import Counts, Order
 from chary.errors import CharyError
 
 Columns = dict[str, np.ndarray]
-VECTORS = {
-    "observations": "--observations",
-    "actions": "--actions",
-    "next_observations": "--next-observations",
-}
-SINGLES = {"rewards": "--reward", "terminals": "--terminal", "timeouts": "--timeout"}
+Tell = Callable[[str], None]
+SHOWN = 12
+"""Problems that an error lists."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Which columns of a table mean what; vectors by patterns, single columns by name."""
+class Imported(NamedTuple):
+    """What was read."""
 
-    observations: tuple[str, ...]
-    actions: tuple[str, ...]
-    reward: str
-    next_observations: tuple[str, ...] = ()
-    episode: str | None = None
-    time: str | None = None
-    terminal: str | None = None
-    timeout: str | None = None
-
-    def options(self) -> dict[str, tuple[str, ...]]:
-        """The patterns that are given, by the option that gives them."""
-        given = {key: getattr(self, key) for key in self.__dataclass_fields__}
-        return {
-            f"--{key.replace('_', '-')}": (patterns,) if isinstance(patterns, str) else patterns
-            for key, patterns in given.items()
-            if patterns
-        }
+    columns: Columns
+    """In D4RL's names, with `source_rows` and, where --time is given, `times`."""
+    names: dict[str, list[str]]
+    """The files' own names of what each option takes; a matrix has its name and a number."""
+    counts: list[Counts]
+    """Of each file."""
 
 
 def read_tables(
-    paths: Sequence[Path], layout: Layout, *, tell: Callable[[str], None] = lambda _: None
-) -> Columns:
-    """The files' rows in D4RL's columns; `tell` hears which of the files' columns were taken.
+    paths: Sequence[Path],
+    layout: Layout,
+    reading: Reading = AS_IT_IS,
+    *,
+    tell: Tell = lambda _: None,
+) -> Imported:
+    """The files' rows in D4RL's columns; `tell` hears what was taken, cut, filled and left out.
 
-    Files follow each other, and no episode goes on from one to the next.
+    Files follow each other, and no episode goes on from one to the next. `source_rows` counts through
+    all files.
     """
-    if not (layout.episode or layout.terminal or layout.timeout):
-        raise CharyError(
-            "where episodes end must be known: name the column of episode ids with --episode, or "
-            "columns of flags: --terminal where the task itself ended, --timeout where it was cut."
-        )
-    if not (layout.observations and layout.actions and layout.reward):
-        raise CharyError("--observations, --actions and --reward must each name a column.")
-    if layout.time and not layout.episode:
-        raise CharyError("--time puts the rows of an episode in order: it needs --episode.")
-    parts = [_read_one(path, layout, tell) for path in paths]
-    for path, part in zip(paths, parts, strict=True):
-        for key, rows in part.items():
-            if rows.shape[1:] != parts[0][key].shape[1:]:
+    check(layout, reading)
+    problems: list[str] = []
+    parts = [_read_one(path, layout, reading, problems, tell) for path in paths]
+    if problems:
+        raise _refusal(paths, problems)
+    sound = [part for part in parts if part is not None]
+    for path, part in zip(paths, sound, strict=True):
+        for key, rows in part.columns.items():
+            if rows.shape[1:] != sound[0].columns[key].shape[1:]:
                 raise CharyError(
                     f"{path}: has {rows.shape[1]} columns of {key}, but {paths[0]} has "
-                    f"{parts[0][key].shape[1]}."
+                    f"{sound[0].columns[key].shape[1]}."
                 )
-    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    offset = 0
+    for part in sound:
+        part.columns["source_rows"] += offset
+        offset += part.counts[0].rows
+        if offset < 2**31:
+            part.columns["source_rows"] = part.columns["source_rows"].astype(np.int32)
+    columns = {
+        key: np.concatenate([part.columns.pop(key) for part in sound])
+        if len(sound) > 1
+        else sound[0].columns[key]
+        for key in list(sound[0].columns)
+    }
+    return Imported(columns, sound[0].names, [part.counts[0] for part in sound])
 
 
-def action_bounds(
-    actions: np.ndarray, low: Sequence[str], high: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds as given (numbers, or the word `data`), or [-1, 1] where all actions are in it."""
-    seen = {"low": actions.min(axis=0), "high": actions.max(axis=0)}
-    if low and high:
-        return _bound("low", low, seen["low"]), _bound("high", high, seen["high"])
-    if not low and not high and np.abs(actions).max() <= 1.0:
-        size = actions.shape[1]
-        return np.full(size, -1.0), np.full(size, 1.0)
-    lows, highs = (" ".join(f"{value:g}" for value in seen[end]) for end in ("low", "high"))
-    raise CharyError(
-        "the bounds of the actions must be known: give --action-low and --action-high, each one number "
-        f"or one for every dimension. The data lies between {lows} and {highs}; `--action-low data "
-        "--action-high data` takes just that."
-    )
+def _refusal(paths: Sequence[Path], problems: list[str]) -> CharyError:
+    """One error for all that is wrong."""
+    if len(problems) == 1:
+        return CharyError(problems[0])
+    more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+    files = f"{len(paths)} files" if len(paths) > 1 else str(paths[0])
+    shown = [line.removeprefix(f"{files}: ") for line in problems[:SHOWN]]
+    lines = "\n".join(f"  - {line}" for line in [*shown, *more])
+    return CharyError(f"{files}: {len(problems)} problems; nothing is written.\n{lines}")
 
 
-def _read_one(path: Path, layout: Layout, tell: Callable[[str], None]) -> Columns:
-    """One file's rows, episodes in order and their ends marked."""
-    raw = _read_columns(path)
-    chosen = _choose(path, list(raw), layout)
+def _read_one(
+    path: Path, layout: Layout, reading: Reading, problems: list[str], tell: Tell
+) -> Imported | None:
+    """One file's rows, episodes in order and their ends marked; None where there are problems."""
+    before = len(problems)
+
+    def odd(error: object) -> None:
+        problems.append(f"{path}: {error}.")
+
+    try:
+        written = _dialect(path, reading.dialect, tell)
+        arrays = _arrays(path) if path.suffix.lower() not in arrow.ENDINGS else None
+        names = list(arrays) if arrays is not None else arrow.names(path, written)
+        chosen = choose(path, names, layout, problems)
+        wanted = list(dict.fromkeys(name for names in chosen.values() for name in names))
+        if arrays is None:
+            raw = arrow.read(path, wanted, written, reading.missing) if wanted else {}
+        else:
+            raw = {name: arrays[name] for name in wanted}
+    except CharyError as error:
+        problems.append(str(error))
+        return None
     for option, names in chosen.items():
         tell(f"{path}: {option} takes {', '.join(names)}")
-    columns = {name: _array(path, name, raw[name]) for names in chosen.values() for name in names}
-    _check_rows(path, columns)
-    rows: Columns = {}
-    for key, option in VECTORS.items():
-        if option in chosen:
-            rows[key] = np.hstack([_numbers(path, name, columns[name]) for name in chosen[option]])
-    for key, option in SINGLES.items():
-        if option in chosen:
-            (name,) = chosen[option]
-            numbers = _numbers(path, name, columns[name])
-            if numbers.shape[1] != 1:
-                raise CharyError(
-                    f"{path}: '{name}' is {numbers.shape}, but {option} is one column."
-                )
-            rows[key] = numbers[:, 0]
-            odd = np.flatnonzero((rows[key] != 0) & (rows[key] != 1)) if key != "rewards" else []
-            if len(odd):
-                raise CharyError(
-                    f"{path}: '{name}' must be true or false, but row {odd[0]} is {rows[key][odd[0]]}."
-                )
-    size = len(rows["rewards"])
-    for key in ("terminals", "timeouts"):
-        rows.setdefault(key, np.zeros(size, bool))
-    last = np.arange(size) == size - 1
-    if layout.episode:
-        ids = columns[layout.episode]
-        order = _order(path, layout, ids, columns[layout.time] if layout.time else None)
-        rows, ids = {key: array[order] for key, array in rows.items()}, ids[order]
-        last[:-1] = ids[1:] != ids[:-1]
-        early = np.flatnonzero((rows["terminals"] == 1) & ~last)
-        if early.size:
-            raise CharyError(
-                f"{path}: by '{layout.terminal}' the task ended in row {order[early[0]]}, but episode "
-                f"{ids[early[0]]} goes on after it."
+    lengths = {name: len(column) for name, column in raw.items()}
+    if len(set(lengths.values())) > 1:
+        counts = listed([f"{name} {length}" for name, length in lengths.items()])
+        odd(f"columns of unequal length ({counts}); every row needs all")
+    elif raw and not max(lengths.values()):
+        odd("holds no rows")
+    found: dict[str, Any] = {}
+    for option, names in chosen.items():
+        for name in names:
+            if name in found:  # taken twice
+                continue
+            try:
+                found[name] = _convert(option, name, raw.pop(name), reading, written)
+            except OddError as error:
+                odd(error)
+    if len(problems) > before:
+        return None
+    try:
+        part = _assemble(layout, reading, chosen, found)
+    except OddError as error:
+        problems.extend(f"{path}: {line}." for line in str(error).split("\n"))
+        return None
+    for line in part.counts[0].lines:
+        tell(f"{path}: {line}")
+    return part
+
+
+def _convert(option: str, name: str, column: Any, reading: Reading, written: Dialect) -> Any:
+    """One column, as its option needs it."""
+    if option == "--episode":
+        read: Any = cells.keys(name, column, reading.missing)
+    elif option == "--time":
+        read = cells.times(name, column, reading.time_format, reading.missing)
+    else:
+        read = cells.numbers(name, column, reading.missing, written.decimal or ".")
+        if option in SINGLES.values() and read.values.shape[1] != 1:
+            raise OddError(f"'{name}' is {read.values.shape}, but {option} is one column")
+        flags = read.values[:, 0] if option in ("--terminal", "--timeout") else np.zeros(0)
+        wrong = np.flatnonzero((flags != 0) & (flags != 1))
+        if wrong.size:
+            raise OddError(
+                f"'{name}' must be true or false, but row {wrong[0]} is {flags[wrong[0]]:g}"
+                f"{such(wrong.size)}"
             )
-    rows["timeouts"] = np.where(last & (rows["terminals"] != 1), 1, rows["timeouts"])
-    return rows
+    fillable = option in ("--observations", "--next-observations")
+    if read.missing is not None and not (reading.drop_missing or (reading.fill and fillable)):
+        rows = np.flatnonzero(read.missing)
+        raise OddError(
+            f"column '{name}': no value in row {rows[0]} ({rows.size:,} missing in all). Leave such "
+            f"rows out with --drop-missing{', or fill them in with --fill previous' if fillable else ''}"
+        )
+    return read
 
 
-def _read_columns(path: Path) -> dict[str, Any]:
-    """The file's columns in its own order."""
+def _assemble(
+    layout: Layout, reading: Reading, chosen: dict[str, list[str]], found: dict[str, Any]
+) -> Imported:
+    """The rows in order, with their ends."""
+    size = len(found[chosen["--reward"][0]].values)
+    counts = Counts(rows=size)
+    flags = np.zeros(size, bool)
+    for option in ("--terminal", "--timeout"):
+        for name in chosen.get(option, ()):
+            flags |= found[name].values[:, 0] == 1
+    keys = found[layout.episode] if layout.episode else None
+    if reading.one_episode:
+        keys = cells.Keys(np.zeros(size, np.int8), (), None)
+    times = found[layout.time] if layout.time else None
+    own = {option: names[0] for option, names in chosen.items()}
+    order = timeline.arrange(keys, times, flags, reading.max_gap, counts, own)
+    if reading.fill:
+        for name in [*chosen["--observations"], *chosen.get("--next-observations", ())]:
+            when = times.values if times else None
+            found[name] = timeline.fill_in(name, found[name], order, reading.fill, when, counts)
+    order = _drop(order, reading, chosen, found, counts)
+    rows: Columns = {}
+    names: dict[str, list[str]] = {}
+    for key, option in (VECTORS | SINGLES).items():
+        if option in chosen:
+            blocks = [found.pop(name).values for name in chosen[option]]
+            names[key] = _numbered(chosen[option], blocks)
+            joined = blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+            blocks.clear()
+            rows[key] = _taken(joined, order.rows)
+            if option in SINGLES.values():
+                rows[key] = rows[key][:, 0]
+    for key in ("terminals", "timeouts"):
+        rows[key] = rows.get(key, np.zeros(len(order.rows))) == 1
+    if keys is not None:
+        early = np.flatnonzero(rows["terminals"] & ~order.last)
+        if early.size:
+            row = int(order.rows[early[0]])
+            raise OddError(
+                f"by '{layout.terminal}' the task ended in row {row}, but {keys.label(row)} goes on "
+                f"after it{such(early.size)}"
+            )
+    rows["timeouts"] = (rows["timeouts"] | order.last | order.cut) & ~rows["terminals"]
+    rows["source_rows"] = order.rows.copy()
+    if times is not None:
+        rows["times"] = times.values[order.rows] * (times.seconds or 1.0)
+    return Imported(rows, names, [counts])
+
+
+def _drop(
+    order: Order,
+    reading: Reading,
+    chosen: dict[str, list[str]],
+    found: dict[str, Any],
+    counts: Counts,
+) -> Order:
+    """The order without the rows that lack a value, or a problem where they are not to be dropped."""
+    lacking: dict[str, np.ndarray] = {
+        name: found[name].missing
+        for names in chosen.values()
+        for name in names
+        if found[name].missing is not None
+    }
+    if not lacking:
+        return order
+    if not reading.drop_missing:  # what --fill could not fill
+        at = "at the start of an episode or after a gap, where --fill has no value to take"
+        raise OddError(
+            "\n".join(
+                f"column '{name}': no value in row {np.flatnonzero(missing)[0]} "
+                f"({missing.sum():,} left), {at}. Leave such rows out with --drop-missing"
+                for name, missing in lacking.items()
+            )
+        )
+    absent = np.any(list(lacking.values()), axis=0)
+    counts.dropped = int(absent.sum())
+    if counts.dropped == counts.rows:
+        raise OddError("every row lacks a value; nothing is left")
+    for name in chosen.get("--terminal", ()):
+        counts.dropped_ends = int((absent & (found[name].values[:, 0] == 1)).sum())
+    per_column = ", ".join(f"{name} {missing.sum():,}" for name, missing in lacking.items())
+    left = timeline.leave_out(order, absent)
+    cuts = int(left.cut.sum() - order.cut[~absent[order.rows]].sum())
+    ends = f"; {counts.dropped_ends:,} of them were true ends" if counts.dropped_ends else ""
+    counts.lines.append(
+        f"{counts.dropped:,} of {counts.rows:,} rows lack a value and are left out ({per_column})"
+        f"{ends}; episodes are cut there ({cuts:,} cut(s)), and no transition spans them"
+    )
+    return left
+
+
+def _taken(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """These rows, without a copy where they are all in order."""
+    if len(rows) == len(array) and (rows[1:] > rows[:-1]).all():
+        return array
+    return array[rows]
+
+
+def _numbered(names: Sequence[str], blocks: Sequence[np.ndarray]) -> list[str]:
+    """A name for each number: the column's, with its place where the column is a matrix."""
+    return [
+        name if block.shape[1] == 1 else f"{name}[{i}]"
+        for name, block in zip(names, blocks, strict=True)
+        for i in range(block.shape[1])
+    ]
+
+
+def _dialect(path: Path, given: Dialect, tell: Tell) -> Dialect:
+    """How a CSV file is written; told where it is not the plain way."""
     if not path.is_file():
         raise CharyError(f"{path}: no such file.")
+    if path.suffix.lower() != ".csv":
+        if given != dialect.UNKNOWN:
+            raise CharyError(
+                f"{path}: --separator, --decimal and --encoding are for CSV files; this is none."
+            )
+        return given
+    written = dialect.find(path, given)
+    if written != dialect.PLAIN:
+        tell(f"{path}: read with {written.words()}")
+    return written
+
+
+def _arrays(path: Path) -> Columns:
     suffix = path.suffix.lower()
-    if suffix in arrow.ENDINGS:
-        return arrow.read(path)
     if suffix == ".npz":
-        return dict(npz.read(path)[0])
+        return npz.read(path)[0]
     if suffix in (".hdf5", ".h5"):
-        return dict(hdf5.read(path)[0])
+        return hdf5.read(path)[0]
     raise CharyError(
         f"{path}: cannot tell the format from '{path.suffix}'; tables end in .csv, .parquet, .npz, "
         ".hdf5 or .h5."
     )
-
-
-def _choose(path: Path, names: list[str], layout: Layout) -> dict[str, list[str]]:
-    """The columns that each option takes; none may be taken twice."""
-    chosen: dict[str, list[str]] = {}
-    taken: dict[str, str] = {}
-    for option, patterns in layout.options().items():
-        chosen[option] = []
-        for pattern in patterns:
-            # A name is itself, even one with brackets in it.
-            matches = [pattern] if pattern in names else _matching(pattern, names)
-            if not matches:
-                close = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
-                raise CharyError(
-                    f"{path}: no column matches {option} '{pattern}'. "
-                    + (
-                        f"The nearest are {', '.join(close)}."
-                        if close
-                        else f"It has {_list(names)}."
-                    )
-                )
-            for name in matches:
-                if name in taken:
-                    raise CharyError(
-                        f"{path}: column '{name}' is taken twice: by {taken[name]} and by {option} "
-                        f"'{pattern}'."
-                    )
-                taken[name] = f"{option} '{pattern}'"
-            chosen[option] += matches
-        if option not in VECTORS.values() and len(chosen[option]) > 1:
-            raise CharyError(
-                f"{path}: {option} is one column, but '{patterns[0]}' matches {_list(chosen[option])}."
-            )
-    return chosen
-
-
-def _matching(pattern: str, names: list[str]) -> list[str]:
-    """Matches in the file's order, but those that differ in their numbers only in counting order."""
-    matches = [name for name in names if fnmatchcase(name, pattern)]
-    without_numbers = [re.sub(r"\d+", "#", name) for name in matches]
-
-    def place(name: str) -> tuple[int, list[int]]:
-        kind = without_numbers.index(re.sub(r"\d+", "#", name))
-        return kind, [int(number) for number in re.findall(r"\d+", name)]
-
-    return sorted(matches, key=place)
-
-
-def _array(path: Path, name: str, column: Any) -> np.ndarray:
-    where = f"{path}: column '{name}'"
-    array = column if isinstance(column, np.ndarray) else arrow.to_numpy(column, where)
-    if array.ndim not in (1, 2) or not all(array.shape[1:]):
-        raise CharyError(f"{where} has shape {array.shape}; a column is a list or a matrix.")
-    return array
-
-
-def _check_rows(path: Path, columns: Columns) -> None:
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        counts = _list([f"{name} {length}" for name, length in lengths.items()])
-        raise CharyError(f"{path}: columns of unequal length ({counts}); every row needs all.")
-    if not max(lengths.values()):
-        raise CharyError(f"{path}: holds no rows.")
-
-
-def _numbers(path: Path, name: str, column: np.ndarray) -> np.ndarray:
-    """The column as a matrix of finite numbers."""
-    matrix = column.reshape(len(column), -1)
-    if column.dtype.kind not in "biuf":
-        odd = next((i for i, value in enumerate(matrix[:, 0]) if not _is_number(value)), 0)
-        raise CharyError(
-            f"{path}: column '{name}' must hold numbers, but row {odd} is {str(matrix[odd, 0])[:40]!r}."
-        )
-    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
-    if bad.size:
-        raise CharyError(
-            f"{path}: column '{name}' has no finite number in row {bad[0]} ({bad.size} such rows). "
-            "Fill them in, or drop these rows."
-        )
-    return matrix
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _order(path: Path, layout: Layout, ids: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-    """The rows, episode after episode as they first appear, each in order of time."""
-    if ids.ndim != 1 or (ids.dtype.kind == "f" and not np.isfinite(ids).all()):
-        raise CharyError(f"{path}: '{layout.episode}' must hold one id in every row.")
-    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    began = first[inverse]
-    if times is None:
-        back = np.flatnonzero((began[1:] != began[:-1]) & (began[1:] < np.arange(1, len(ids)))) + 1
-        if back.size:
-            raise CharyError(
-                f"{path}: episode {ids[back[0]]} comes back in row {back[0]}, after another. An id is "
-                "one episode, its rows together; where several were logged at once, give --time."
-            )
-        return np.arange(len(ids))
-    if times.ndim != 1 or times.dtype.kind not in "biufM":
-        raise CharyError(
-            f"{path}: '{layout.time}' must hold numbers or times to put rows in order."
-        )
-    order = np.lexsort((times, began))
-    same = (np.diff(began[order]) == 0) & (times[order][1:] == times[order][:-1])
-    if same.any():
-        row = order[1:][same][0]
-        raise CharyError(
-            f"{path}: episode {ids[row]} has two rows at time {times[row]}, one of them row {row}: "
-            "their order is not known, or the id is of two episodes."
-        )
-    return order
-
-
-def _bound(end: str, words: Sequence[str], seen: np.ndarray) -> np.ndarray:
-    if list(words) == ["data"]:
-        return seen
-    try:
-        numbers = np.array([float(word) for word in words])
-    except ValueError as error:
-        raise CharyError(f"--action-{end} is {' '.join(words)}: numbers, or `data`.") from error
-    if len(numbers) not in (1, len(seen)):
-        raise CharyError(
-            f"--action-{end} has {len(numbers)} numbers for {len(seen)} action dimension(s)."
-        )
-    return np.broadcast_to(numbers, seen.shape)
-
-
-def _list(names: Sequence[str]) -> str:
-    """A few names in words."""
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

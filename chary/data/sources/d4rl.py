@@ -5,6 +5,7 @@ is settled here, is told in `docs/d4rl.md`; the measure of it all is that no tra
 """
 
 import os
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -132,9 +133,32 @@ def read(name: str, path: Path) -> Dataset:
     target = format_of(path)
     reads_hdf5 = target.read is hdf5.read
     arrays, attributes = hdf5.read(path, extra=INFOS) if reads_hdf5 else target.read(path)
-    columns = mend(_family(name), arrays)
+    columns = _without_ends(name, path, mend(_family(name), arrays))
     metadata = {key: str(value) for key, value in attributes.items() if key != "name"}
     return Dataset.from_columns(columns, name=name, source=str(path), metadata=metadata)
+
+
+def is_endless(name: str) -> bool:
+    """Whether the task of that name has no end of its own: halfcheetah runs, whatever happens."""
+    return name.lower().startswith("halfcheetah")
+
+
+def _without_ends(name: str, path: Path, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """True ends of a task that never ends as cuts, with a warning: v0 of halfcheetah-medium has one."""
+    if not is_endless(name) or not _can_be_mended(columns) or "timeouts" not in columns:
+        return columns
+    rows = np.flatnonzero(columns["terminals"])
+    if not rows.size:
+        return columns
+    listed = ", ".join(map(str, rows[:5])) + (" ..." if rows.size > 5 else "")
+    warnings.warn(
+        f"{path}: terminals are set in {rows.size} row(s) ({listed}), but {name.split('-')[0]} never "
+        "ends. They are taken for cuts, not for ends of the task.",
+        stacklevel=2,
+    )
+    ends = np.asarray(columns["terminals"]).reshape(-1).astype(bool)
+    cuts = np.asarray(columns["timeouts"]).reshape(-1).astype(bool) | ends
+    return columns | {"terminals": np.zeros_like(ends), "timeouts": cuts}
 
 
 def mend(family: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

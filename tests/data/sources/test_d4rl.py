@@ -301,3 +301,24 @@ def test_extra_arrays_are_read_only_when_asked_for(real_data: Path) -> None:
     arrays, _ = hdf5.read(path, extra=wanted)
     assert set(arrays) == {*plain, "infos/qpos"}
     np.testing.assert_array_equal(arrays["infos/qpos"], raw(path)["infos/qpos"])
+
+
+def test_a_true_end_of_halfcheetah_is_a_cut(tmp_path: Path) -> None:
+    """v0 of halfcheetah-medium has one terminal, though the task never ends."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "observations": rng.standard_normal((40, 17)).astype(np.float32),
+        "actions": rng.uniform(-1, 1, (40, 6)).astype(np.float32),
+        "rewards": rng.standard_normal(40).astype(np.float32),
+        "terminals": np.arange(40) == 11,
+        "timeouts": np.arange(40) == 39,
+    }
+    path = tmp_path / "halfcheetah_medium.hdf5"
+    hdf5.write(path, columns, {})
+    with pytest.warns(UserWarning, match=r"1 row\(s\) \(11\), but halfcheetah never ends"):
+        dataset = load("halfcheetah-medium-v0", data_file=path)
+    assert not dataset.terminals.any()
+    # What followed the cut is not known, so its row is left out.
+    assert dataset.episode_lengths.tolist() == [11, 27]
+    hopper = load("hopper-medium-v0", data_file=path)
+    assert hopper.terminals.sum() == 1
