@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chary.data.doctor.finding import SAMPLE, Finding, Severity, Table, first
+from chary.data.doctor.finding import Finding, Severity, Table, first
 from chary.data.finite import CAN, choices_in, is_finite_set
+from chary.data.scaling import uneven_scales
 
 NINES = tuple(
     sign * number
@@ -17,8 +18,6 @@ SENTINELS = np.array([*NINES, *LIMITS], np.float32)
 """Numbers that loggers write where they have none."""
 APART = 3.0
 """Widths of everything else that a sentinel stands away from it."""
-SCALES = 10.0
-"""Factor between the scales of two observations above which learning suffers."""
 FEW_ROWS = 1_000
 FEW_EPISODES = 5
 LATE_ROWS = 20_000
@@ -61,25 +60,19 @@ def scales(table: Table) -> Iterator[Finding]:
     facts = table.facts
     if not facts.own or facts.normalised:
         return
-    part = table.observations[:: max(1, table.size // SAMPLE)].astype(np.float64)
-    low, high = np.quantile(part, [0.05, 0.95], axis=0)
-    # An offset is a scale too: 1013 hPa that hardly changes drowns what stands beside it.
-    size = np.maximum(np.maximum(np.abs(low), np.abs(high)), high - low)
-    moving = np.flatnonzero((part != part[:1]).any(axis=0) & (size > 0))
-    if len(moving) < 2:
-        return
-    largest, least = (moving[pick(size[moving])] for pick in (np.argmax, np.argmin))
-    factor = size[largest] / size[least]
-    if factor <= SCALES:
+    uneven = uneven_scales(table.observations)
+    if uneven is None:
         return
     severity: Severity = "note" if facts.normalised is None else "warning"
-    message = (
-        f"observations: {table.named('observations', [largest])} is of the size of {size[largest]:.3g}, "
-        f"{table.named('observations', [least])} of {size[least]:.3g}, a factor of {factor:,.0f}. "
-        "Unless observations are normalised, networks hardly see the smaller ones, and the ensemble's "
-        "doubt does not grow off the data."
+    large, small = (
+        table.named("observations", [column]) for column in (uneven.largest, uneven.smallest)
     )
-    fix = "Train with --normalise-observations."
+    message = (
+        f"observations: {large} is about {uneven.factor:,.0f} times as large as {small}. Unless "
+        "observations are normalised, networks hardly see the smaller ones, and the ensemble's doubt "
+        "does not grow off the data."
+    )
+    fix = "Leave --normalise-observations at auto, or set it to quantiles."
     yield Finding(severity, "scales", message, (), fix)
 
 
