@@ -342,8 +342,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "reward_scale": 4.0,
         "reward_shift": -0.5,
     },
-    # For a log of one's own, with observations and rewards of a standard scale (`data.scaling`). Found on
-    # examples/heating.
+    # For a log of one's own, with observations and rewards of a standard scale (`data.scaling`). Found
+    # on examples/heating.
     "own-data": {
         "members": 10,
         "hidden": (64, 64),

@@ -165,9 +165,10 @@ def _ensembles(budget: Budget, dataset: str) -> list[Cell]:
         "batch-split": {"ensemble": "batch", "member_rows": "split"},
         "batch-whole": {"ensemble": "batch", "member_rows": "whole"},
     }
+    # The relative bound needs every member at every row, which a divided batch does not have.
+    common: dict[str, Any] = {"members": budget.members, "bound": "state", "cloning": 0.03}
     return [
-        _cell(kind, "msg", FAST, dataset, members=budget.members, **changes)
-        for kind, changes in kinds.items()
+        _cell(kind, "msg", FAST, dataset, **common, **changes) for kind, changes in kinds.items()
     ]
 
 
