@@ -16,38 +16,24 @@ Shared targets (`chary/targets.py`) give it up for one target for all, and cheap
 (`chary/ensembles/`) for weights that members share.
 """
 
-from collections.abc import Callable
-from math import sqrt
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary import losses
+from chary.algos import msg_parts as parts
 from chary.algos.critics import target_entropy
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise, draw_noise
-from chary.devices import divided, shards_of
-from chary.ensembles import make_ensemble
-from chary.errors import CharyError
-from chary.execution.fused import Asked, Fused, Learned
-from chary.losses import critic_metrics, td_loss, temperature_loss
+from chary.algos.msg_parts import AnyPolicy
+from chary.execution.critics import Asked, Learned
+from chary.execution.fused import Fused
+from chary.losses import critic_metrics, temperature_loss
 from chary.optimise import Trained, adam_init, as_arrays, either, move_towards
-from chary.policies import PointPolicy, Policy
-from chary.targets import (
-    TARGETS,
-    Objective,
-    deviations,
-    mean_and_std,
-    minimum,
-    minimum_of_all,
-    of_expectation,
-    smallest,
-)
+from chary.targets import TARGETS, deviations, mean_and_std
 from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
-
-AnyPolicy: TypeAlias = Policy | PointPolicy
 
 
 class Hyper(NamedTuple):
@@ -77,87 +63,27 @@ class MSGState(NamedTuple):
     hyper: Hyper
 
 
-def make_policy(
-    config: MSGConfig, observation_size: int, action_size: int, *, key: PRNGKeyArray
-) -> AnyPolicy:
-    """The kind of policy that is asked for."""
-    sizes = observation_size, action_size, config.hidden
-    if config.policy == "gaussian":
-        return Policy.init(*sizes, key=key)
-    noise, clip = config.target_noise, config.target_noise_clip
-    return PointPolicy.init(*sizes, noise=noise, clip=clip, key=key)
-
-
-def spread_metrics(
-    values: Float[Array, "member batch"],
-    logged: Float[Array, "member batch"] | None,
-    climbed: Float[Array, "member batch"],
-    beta: Float[Array, ""],
-) -> Metrics:
-    """What the members' spread is made of, at the policy's actions.
-
-    `policy/pushed_down`: the share of members whose value the bound's gradient lowers, because its
-    weight 1 + beta (Q_i - mean) / std is negative. `policy/action_share`: what an action changes of the
-    spread, E[var_i(Q_i(s, pi(s)) - Q_i(s, a))], as a share of itself and offsets, E[var_i Q_i(s, a)].
-    """
-    mean, std = mean_and_std(climbed)
-    weight = 1.0 + beta * (climbed - mean) / jnp.maximum(std, 1e-8)
-    metrics = {"policy/pushed_down": (weight < 0.0).mean()}
-    if logged is not None:
-        changed, offset = (values - logged).var(axis=0).mean(), logged.var(axis=0).mean()
-        metrics["policy/action_share"] = changed / jnp.maximum(changed + offset, 1e-12)
-    return metrics
-
-
-def policy_objective(config: MSGConfig) -> Objective:
-    """What the policy climbs: as the targets have it, with the paper's and its code's alternatives."""
-    objective = TARGETS[config.targets].objective
-    if objective is minimum and config.min_over == "batch":
-        objective = minimum_of_all
-    return of_expectation(objective) if config.bound == "expectation" else objective
-
-
-def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algorithm[MSGState]:
-    """MSG for vectors of the given sizes."""
-    rule = TARGETS[config.targets]
-    ensemble = make_ensemble(config.ensemble, config.shape(observation_size, action_size))
-    if rule.shared and ensemble.arrange is not None:
-        raise CharyError(
-            f"--ensemble {config.ensemble} does not go with --targets {config.targets}: its members see "
-            "different rows side by side, so there is no next value to share. Use --targets independent "
-            "or double-q, or --ensemble deep."
-        )
-    shards = shards_of(config.members, config.devices, divisible=ensemble.in_windows)
-    if rule.shared:
-        rule = rule._replace(backup=shards.across(rule.backup))
-    window = (config.chunk or shards.members) if ensemble.in_windows else config.members
-    bins = config.value_bins()
-
-    def value_of(outputs: Float[Array, "..."]) -> Float[Array, "member head batch"]:
-        """Q of every network, as it is or as the expectation over bins."""
-        return outputs if bins is None else bins.value(outputs)
-
-    def read(outputs: Float[Array, "..."]) -> Float[Array, "member batch"]:
-        """Q_i: the smaller of a pair."""
-        return smallest(value_of(outputs), axis=1)
-
-    critics = Fused(ensemble, shards, window, read)
-    objective = policy_objective(config)
-    # Members' deviations are taken with ddof 0 everywhere: the square root of N / (N - ddof) is beta's.
-    ddof = ensemble.ddof if config.ddof is None else config.ddof
-    widened = sqrt(config.members / max(config.members - ddof, 1))
-    regularise = config.alpha != 0.0
-    own_samples = (
-        config.regulariser_samples == "own" or ensemble.shares_weights or config.splits_rows
+def make_msg(
+    config: MSGConfig, observation_size: int, action_size: int, *, executor: Any = Fused
+) -> Algorithm[MSGState]:
+    """MSG for vectors of the given sizes; `executor` asks and trains the critics (`execution/`)."""
+    rule, ensemble = (
+        TARGETS[config.targets],
+        parts.make_critics(config, observation_size, action_size),
     )
-    at_policy_sample = regularise and not own_samples
-    separate = at_policy_sample or ensemble.in_windows
+    all_values, value, td = parts.every_value(config), parts.value(config), parts.td(config)
+    objective, widened = parts.objective(config), parts.beta_factor(config, ensemble)
+    critics = executor.of(ensemble, value, config)
+    backup = critics.across_members(rule.backup) if rule.shared else rule.backup
+    regularise = config.alpha != 0.0
+    own = config.regulariser_samples == "own" or ensemble.shares_weights or config.splits_rows
 
     def init(key: PRNGKeyArray) -> MSGState:
         policy_key, critic_key = jax.random.split(key)
-        policy = make_policy(config, observation_size, action_size, key=policy_key)
+        policy = parts.make_policy(config, observation_size, action_size, key=policy_key)
         params = ensemble.init(critic_key)
         target_beta = config.beta if config.target_beta is None else config.target_beta
+        entropy = target_entropy(config, action_size)
         return MSGState(
             step=jnp.int32(0),
             policy=Trained.of(policy),
@@ -165,47 +91,43 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             critic_optimiser=adam_init(params),
             log_temperature=Trained.of(jnp.log(jnp.float32(config.temperature))),
             policy_average=jax.tree.map(jnp.copy, policy) if config.policy_average else None,
-            hyper=as_arrays(
-                Hyper,
-                config,
-                target_beta=target_beta,
-                target_entropy=target_entropy(config, action_size),
-            ),
+            hyper=as_arrays(Hyper, config, target_beta=target_beta, target_entropy=entropy),
         )
 
     def policy_evaluation_step(
-        state: MSGState, batch: Batch, noise: Noise, *, climbing: bool = True
+        state: MSGState, batch: Batch, noise: Noise, *, climbing: bool
     ) -> tuple[Learned, Metrics]:
         """For i = 1, ..., N: theta_i by Adam on L_i + alpha H_i, and target_i towards theta_i."""
-        hyper, here = state.hyper, noise.of(shards.here())
-        pi, next_pi = (
-            state.policy.params(s) for s in (batch.observations, batch.next_observations)
-        )
+        hyper, policy = state.hyper, state.policy.params
+        pi, next_pi = policy(batch.observations), policy(batch.next_observations)
+        policy_actions, _ = pi.sample_and_log_prob(noise.policy_actions)
 
         # y_i = r + gamma Q_target_i(s', a'_i),  a'_i ~ pi(s')                                  (Eq. 6)
-        next_heads = critics.target_values(
+        next_values = critics.target_values(
             state.critics.target,
             batch.next_observations,
             lambda mine: next_pi.sample(mine.member_actions),
-            here,
+            noise,
         )
-        next_values = rule.backup(value_of(next_heads), widened * hyper.target_beta)
-        own_rows = here.rows if config.splits_rows else None
-        y = losses.td_targets(batch, hyper.discount, next_values, own_rows)
-
-        policy_actions, _ = pi.sample_and_log_prob(noise.policy_actions)
+        next_values = backup(all_values(next_values), widened * hyper.target_beta)
+        y = losses.td_targets(
+            batch, hyper.discount, next_values, noise.rows if config.splits_rows else None
+        )
 
         def asked(mine: Noise) -> Asked:
-            own = pi.sample(mine.member_actions) if regularise and own_samples else None
-            policy = policy_actions if at_policy_sample or (separate and climbing) else None
-            return Asked(logged=batch.actions, regulariser=own, policy=policy)
+            a_i = pi.sample(mine.member_actions) if regularise and own else None
+            at_policy = climbing or (regularise and not own)
+            return Asked(batch.actions, a_i, policy_actions if at_policy else None)
+
+        def h(q: Asked) -> Float[Array, "member rows"]:
+            """H_i = E[Q_i(s, a_i) - Q_i(s, a)],  a_i ~ pi(s), before the expectation"""
+            elsewhere = q.policy if q.regulariser is None else q.regulariser
+            return value(elsewhere if regularise else q.logged) - value(q.logged)
 
         def critic_loss(q: Asked, y: Any, mine: Noise) -> Float[Array, " member"]:
-            """L_i + alpha H_i                                                           (Eqs. 5, 8)"""
-            loss = td_of(q.logged, y, mine)
-            if regularise:  # H_i = E[Q_i(s, a_i)] - E[Q_i(s, a)],  a_i ~ pi(s)
-                loss += hyper.alpha * (read(compared(q)) - read(q.logged)).mean(-1)
-            return loss
+            """L_i + alpha H_i,  L_i = 1/2 E[w_i (Q_i(s, a) - y_i)^2]                      (Eqs. 5, 8)"""
+            loss = td(q.logged, y, mine)
+            return loss + hyper.alpha * h(q).mean(-1) if regularise else loss
 
         learned = critics.step(
             state.critics,
@@ -214,53 +136,15 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             asked,
             critic_loss,
             y,
-            here,
-            weight=hyper.alpha if at_policy_sample else None,
-            also=sass_loss(batch) if config.sass else None,
+            noise,
+            weight=hyper.alpha if regularise and not own else None,
+            also=parts.sass(config, ensemble, batch),
             learning_rate=hyper.critic_learning_rate,
             tau=hyper.tau,
         )
-        q, y = learned.answers, shards.gathered(y)
-        gap = read(compared(q)) - read(q.logged)
-        td = td_of(q.logged, y, noise)
-        metrics = critic_metrics(td, value_of(q.logged), y)
-        return learned, {"critic/regulariser": gap.mean(), **metrics}
-
-    def td_of(
-        heads: Float[Array, "member head rows *bin"], y: Float[Array, "member rows"], noise: Noise
-    ) -> Float[Array, " member"]:
-        """L_i = 1/2 E[w_i (Q_i(s, a) - y_i)^2], or the cross-entropy over bins instead (Eq. 5)."""
-        # A pair of networks counts as one; before 0.2 it counted as two.
-        networks = rule.heads if config.double_q == "sum" else 1
-        loss = td_loss if bins is None else bins.cross_entropy
-        return networks * loss(heads, y, noise.weights)
-
-    def sass_loss(batch: Batch) -> Callable[[PyTree, PyTree, Noise], Float[Array, " member"]]:
-        """The authors' self-supervised loss: features of (s, a) find those of (s', a') and themselves,
-        a' logged in half of the rows and uniform in the others."""
-
-        def loss(online: PyTree, slow: PyTree, mine: Noise) -> Float[Array, " member"]:
-            assert ensemble.features is not None and batch.next_actions is not None
-            assert mine.ensemble_key is not None
-            key = jax.random.fold_in(mine.ensemble_key, 1)
-            uniform = jax.random.uniform(key, batch.actions.shape, minval=-1.0)
-            half = jnp.arange(len(batch.rewards))[:, None] < len(batch.rewards) // 2
-            logged = half & jnp.isfinite(batch.next_actions)
-            following = jnp.where(logged, jnp.nan_to_num(batch.next_actions), uniform)
-            here = ensemble.features(online, batch.observations, batch.actions)
-            there = ensemble.features(
-                jax.lax.stop_gradient(slow), batch.next_observations, following
-            )
-            both = losses.contrastive_loss(here, there) + losses.contrastive_loss(here, here)
-            return config.sass * 0.5 * both.mean(axis=1)
-
-        return loss
-
-    def compared(q: Asked) -> Any:
-        """Where H looks beside the data."""
-        if not regularise:
-            return q.logged
-        return q.policy if q.regulariser is None else q.regulariser
+        q, y = learned.answers, learned.targets
+        metrics = critic_metrics(td(q.logged, y, noise), all_values(q.logged), y)
+        return learned, {"critic/regulariser": h(q).mean(), **metrics}
 
     def policy_loss(
         policy: AnyPolicy, state: MSGState, batch: Batch, noise: Noise, learned: Learned
@@ -269,24 +153,17 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         -E[log pi(a | s)] of the logged actions while warming up."""
         pi, beta = policy(batch.observations), widened * state.hyper.beta
         actions, log_prob = pi.sample_and_log_prob(noise.policy_actions)
-        if learned.slopes is not None:
-            values = learned.slopes(actions)
-        else:  # of the critics before this step, as the slopes are
-            params, key = state.critics.online, noise.ensemble_key
-            values = read(ensemble.heads(params, batch.observations, actions, key=key))
-        logged = None if config.splits_rows else jax.lax.stop_gradient(read(learned.answers.logged))
+        values = learned.at_policy(actions)
+        logged = (
+            None if config.splits_rows else jax.lax.stop_gradient(value(learned.answers.logged))
+        )
         climbed = values - logged if config.bound == "relative" and logged is not None else values
         bound = objective(climbed, beta)
         likelihood = pi.log_prob(batch.actions)
         distance = ((pi.mode - batch.actions) ** 2).sum(-1)
         temperature = jnp.exp(state.log_temperature.params)
         bonus = 0.0 if config.entropy == "off" else -temperature * log_prob
-        gain = bound + bonus
-        if config.cloning:
-            # By E|Q|, or E|D| of the relative bound: nu means the same whatever the rewards' scale.
-            size = jax.lax.stop_gradient(jnp.maximum(jnp.abs(climbed).mean(), 1e-8))
-            penalty = distance if config.cloning_loss == "squared" else -likelihood
-            gain = bound / size + bonus - config.cloning * penalty
+        gain = parts.held_to_the_data(config, bound, bonus, climbed, distance, likelihood)
         warming_up = state.step < config.warmup_steps
         metrics = {
             "policy/objective": bound.mean(),
@@ -296,7 +173,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
             "policy/log_likelihood": likelihood.mean(),
             "policy/temperature": temperature,
             "policy/distance": distance.mean(),
-            **spread_metrics(values, logged, climbed, beta),
+            **parts.spread_metrics(values, logged, climbed, beta),
         }
         return -jnp.where(warming_up, likelihood, gain).mean(), metrics
 
@@ -335,7 +212,7 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         noise = jax.lax.optimization_barrier(noise)
 
         def critics_and_policy() -> tuple[MSGState, Metrics]:
-            learned, report = policy_evaluation_step(state, batch, noise)
+            learned, report = policy_evaluation_step(state, batch, noise, climbing=True)
             changed, more = policy_optimisation_step(state, batch, noise, learned)
             # A mean over steps of which only every k-th has these numbers.
             more = {name: config.policy_every * value for name, value in more.items()}
@@ -370,11 +247,11 @@ def make_msg(config: MSGConfig, observation_size: int, action_size: int) -> Algo
         observations: Float[Array, "batch observation"],
         actions: Float[Array, "batch action"],
     ) -> Float[Array, "member batch"]:
-        return read(ensemble.heads(state.critics.online, observations, actions))
+        return value(ensemble.heads(state.critics.online, observations, actions))
 
     def beta(state: MSGState) -> Float[Array, ""]:
         return jnp.float32(deviations(rule.objective, widened * state.hyper.beta, config.members))
 
     algorithm = Algorithm(init, update, act, values, beta, wants_next_actions=config.sass > 0.0)
     # Members have the networks, their averages and Adam's two moments, but not its count.
-    return divided(algorithm, shards.devices, lambda s: (s.critics, *s.critic_optimiser[1:]))
+    return critics.everywhere(algorithm, lambda s: (s.critics, *s.critic_optimiser[1:]))

@@ -1,11 +1,8 @@
-"""How N critics take a step as one fast program: a few members at a time, on their device, all that is
+"""Critics asked and trained as one fast program: a few members at a time, on their device, all that is
 asked of them in one batch, and in place.
 
-An algorithm says at which actions every critic is asked (`Asked`) and what it learns from the answers
-(a loss for each member). The noise of a step knows the part of every window of members
-(`noise.of(window)`), and which rows each member sees, in which order (`arranged`, `in_order`). Where
-members are separate networks, the same backward pass also gives the gradient of every Q_i in the
-policy's actions, which is all that the policy needs of them (`Slopes`).
+Where members are separate networks, the backward pass of their losses also gives the gradient of every
+Q_i in the policy's actions, which is all that the policy needs of them (`Linearised`).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,47 +13,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from chary.devices import Shards
+from chary.devices import Shards, divided, shards_of
 from chary.ensembles import Ensemble
+from chary.execution.critics import Asked, Learned, MemberLoss, Read
 from chary.optimise import Moving
 from chary.products import learning_from
 from chary.types import OnlineAndTarget, PyTree
 from chary.window import Window, through_windows
 
 
-class Asked(NamedTuple):
-    """Actions at which a step asks every critic, or what the critics answer there; None: not asked."""
-
-    logged: Any
-    """(batch, action), or (member, head, rows, ...) of answers."""
-    regulariser: Any = None
-    policy: Any = None
-    """One action a state for all members; asked only where the gradient in it comes for free."""
-
-
-MemberLoss = Callable[[Asked, Any, Any], Float[Array, " member"]]
-"""`loss(answers, target, noise)` of each member."""
-
-
-class Slopes(NamedTuple):
+class Linearised(NamedTuple):
     """Q_i(s, a) around the a ~ pi(s) of a step: all that the policy needs of separate critics."""
 
     values: Float[Array, "member batch"]
-    in_actions: Float[Array, "member batch action"]
+    gradients: Float[Array, "member batch action"]
 
     def __call__(self, actions: Float[Array, "batch action"]) -> Float[Array, "member batch"]:
         """The values, with their gradient in these actions."""
-        return self.values + (self.in_actions * (actions - jax.lax.stop_gradient(actions))).sum(-1)
-
-
-class Learned(NamedTuple):
-    """What a step of the critics leaves behind."""
-
-    critics: OnlineAndTarget
-    optimiser: PyTree
-    answers: Asked
-    """Of all members, before the step."""
-    slopes: Slopes | None
+        return self.values + (self.gradients * (actions - jax.lax.stop_gradient(actions))).sum(-1)
 
 
 class Fused(NamedTuple):
@@ -66,23 +40,36 @@ class Fused(NamedTuple):
     shards: Shards
     window: int
     """Members at a time."""
-    read: Callable[[Any], Float[Array, "member batch"]]
-    """From a critic's outputs to its value."""
+    read: Read
+
+    @classmethod
+    def of(cls, ensemble: Ensemble, read: Read, config: Any) -> "Fused":
+        """As many devices and members at a time as a config says."""
+        shards = shards_of(config.members, config.devices, divisible=ensemble.in_windows)
+        window = (config.chunk or shards.members) if ensemble.in_windows else config.members
+        return cls(ensemble, shards, window, read)
 
     def target_values(
         self, critics: PyTree, observations: Any, actions: Callable[[Any], Any], noise: Any
     ) -> Any:
-        """Outputs of the target networks at `actions(noise)`, of the members here."""
+        """Of the members on this device."""
+        here = noise.of(self.shards.here())
 
         def outputs(window: Window) -> Any:
-            mine = noise.of(window)
+            mine = here.of(window)
             asked = (mine.arranged(x) for x in (observations, actions(mine)))
-            heads = self.ensemble.heads(window.of(critics), *asked, key=noise.ensemble_key)
+            heads = self.ensemble.heads(window.of(critics), *asked, key=here.ensemble_key)
             return mine.in_order(heads, len(observations))
 
         return self._through(
             lambda window, found: window.put(found, outputs(window)), self._empty(outputs)
         )
+
+    def across_members(self, backup: Callable[..., Any]) -> Callable[..., Any]:
+        return self.shards.across(backup)
+
+    def everywhere(self, algorithm: Any, by_member: Callable[[Any], Any]) -> Any:
+        return divided(algorithm, self.shards.devices, by_member)
 
     def step(
         self,
@@ -99,15 +86,13 @@ class Fused(NamedTuple):
         learning_rate: Any,
         tau: Any,
     ) -> Learned:
-        """One step of Adam on the sum over members of `loss`, and of the target averages.
-
-        `asked(noise)` is what is asked. `weight` is the weight of the mean value at the policy's actions
-        in the loss, by which the gradient there is divided to give that of Q_i; None where the loss does
-        not look there: then no weight learns from these rows. `also(online, target, noise)` is a loss of
-        each member on its parameters, beside what it learns from answers.
-        """
-        size, with_policy = len(observations), asked(noise).policy is not None
-        only_slope = with_policy and weight is None
+        """As `Executor.step` says. The gradient in the policy's actions is that of the loss, divided by
+        the `weight` that they have in it. Where they have none, the passes are asked for their values
+        there all the same, but no weight learns from these rows."""
+        noise, key = noise.of(self.shards.here()), noise.ensemble_key
+        size, climbs = len(observations), asked(noise).policy is not None
+        with_policy = climbs and (weight is not None or self.ensemble.in_windows)
+        only_gradient = with_policy and weight is None
         factor = (1.0 if weight is None else weight) / size
         count = (optimiser.count + 1).astype(jnp.float32)
 
@@ -120,14 +105,15 @@ class Fused(NamedTuple):
             learned = sum(actions.shape[-2] for _, actions in rows)
             if with_policy:
                 rows.append((observations, policy))
-            with learning_from(learned if only_slope else None):
+            with learning_from(learned if only_gradient else None):
                 heads = self.ensemble.heads(
                     params, *(below(x) for x in zip(*rows, strict=True)), key=mine.ensemble_key
                 )
             ends = list(accumulate(actions.shape[-2] for _, actions in rows))
             parts = jnp.split(heads, ends[:-1], axis=2)
             found = iter([mine.in_order(part, size) for part in parts])
-            return Asked(*(None if x is None else next(found) for x in actions))
+            there = actions if with_policy else actions._replace(policy=None)
+            return Asked(*(None if x is None else next(found) for x in there))
 
         def total(
             params: PyTree, policy: Any, slow: PyTree, goals: Any, mine: Any
@@ -136,7 +122,7 @@ class Fused(NamedTuple):
             each = loss(q, goals, mine)
             if also is not None:
                 each += also(params, slow, mine)
-            if only_slope:
+            if only_gradient:
                 each += self.read(q.policy).mean(axis=-1)  # no weight learns from it
             return each.sum(), q
 
@@ -148,28 +134,37 @@ class Fused(NamedTuple):
             return jnp.broadcast_to(actions, (window.size, *actions.shape)) if with_policy else None
 
         def work(window: Window, carry: Any) -> Any:
-            moving, seen, slopes = carry
+            moving, seen, at_policy = carry
             mine = noise.of(window)
             params, slow, goals = window.of((moving.online, moving.target, targets))
             gradient, q = gradient_of(params, everywhere(window), slow, goals, mine)
             if with_policy:
-                gradient, in_actions = gradient
-                slopes = window.put(slopes, Slopes(self.read(q.policy), in_actions / factor))
+                gradient, gradients = gradient
+                own = Linearised(self.read(q.policy), gradients / factor)
+                at_policy = window.put(at_policy, own)
             moving = moving.step(gradient, count, learning_rate, tau, window)
-            return moving, window.put(seen, q), slopes
+            return moving, window.put(seen, q), at_policy
 
         def first_answers(window: Window) -> Asked:
             return answers(window.of(critics.online), everywhere(window), noise.of(window))
 
-        slopes = None
+        def asked_again(actions: Float[Array, "batch action"]) -> Float[Array, "member batch"]:
+            return self.read(self.ensemble.heads(critics.online, observations, actions, key=key))
+
+        at_policy = None
         if with_policy:
             shape = self.shards.members, *asked(noise).policy.shape
-            slopes = Slopes(jnp.zeros(shape[:2]), jnp.zeros(shape))
-        begin = Moving(*critics, optimiser.mu, optimiser.nu), self._empty(first_answers), slopes
-        moving, seen, slopes = self._through(work, begin)
-        seen, slopes = self.shards.gathered((seen, slopes))
-        optimiser = optimiser._replace(count=optimiser.count + 1, mu=moving.mu, nu=moving.nu)
-        return Learned(OnlineAndTarget(moving.online, moving.target), optimiser, seen, slopes)
+            at_policy = Linearised(jnp.zeros(shape[:2]), jnp.zeros(shape))
+        begin = Moving(*critics, optimiser.mu, optimiser.nu), self._empty(first_answers), at_policy
+        moving, seen, at_policy = self._through(work, begin)
+        seen, at_policy, targets = self.shards.gathered((seen, at_policy, targets))
+        return Learned(
+            OnlineAndTarget(moving.online, moving.target),
+            optimiser._replace(count=optimiser.count + 1, mu=moving.mu, nu=moving.nu),
+            seen,
+            targets,
+            asked_again if at_policy is None else at_policy,
+        )
 
     def _empty(self, outputs: Callable[[Window], Any]) -> Any:
         """Zeros for what `outputs` gives of one window, for all members here."""
