@@ -20,12 +20,12 @@ OBSERVATION, ACTION, BATCH = 29, 8, 256
 
 
 def ours_or_plain(case: dict[str, Any]) -> Callable[[int], Any]:
-    """Steps of the package's MSG, or of the plain one, in the package's own loop."""
-    from plain import make_plain
-
+    """Steps of the package's MSG, or of the same executed the plain way, in the package's own loop."""
     from chary.algos.msg import make_msg
     from chary.algos.msg_config import MSGConfig
     from chary.bench import timing
+    from chary.execution.fused import Fused
+    from chary.execution.plain import Plain
 
     config = MSGConfig(
         members=case["members"],
@@ -36,8 +36,8 @@ def ours_or_plain(case: dict[str, Any]) -> Callable[[int], Any]:
         warmup_steps=0,
         batch_size=BATCH,
     )
-    make = make_plain if case["kind"] == "plain" else make_msg
-    algorithm = make(config, OBSERVATION, ACTION)
+    executor = Plain if case["kind"] == "plain" else Fused
+    algorithm = make_msg(config, OBSERVATION, ACTION, executor=executor)
     return timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
 
 

@@ -32,9 +32,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from chary.algos.critics import (
     LONG_RUN,
     EntropyConfig,
+    acting,
     smaller_of_two,
     target_entropy,
     values_at,
+    valuing,
 )
 from chary.losses import (
     critic_metrics,
@@ -303,19 +305,10 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         # The barrier asks the compiler not to draw the same noise again in every use of it.
         return step(state, batch, jax.lax.optimization_barrier(noise))
 
-    def act(
-        state: CQLState,
-        observations: Float[Array, "batch observation"],
-        *,
-        key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "batch action"]:
-        return state.policy.params.act(observations, key=key)
-
-    def values(
-        state: CQLState,
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
-    ) -> Float[Array, "member batch"]:
-        return ensemble.values(state.critics.online, observations, actions)
-
-    return Algorithm(init, update, act, values, beta=smaller_of_two)
+    return Algorithm(
+        init,
+        update,
+        acting(lambda state: state.policy.params),
+        valuing(ensemble.values),
+        beta=smaller_of_two,
+    )

@@ -1,10 +1,11 @@
-"""Settings that the algorithms with critics have in common."""
+"""What the algorithms with critics have in common: settings, acting and valuing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, make_ensemble
 from chary.settings import (
@@ -103,6 +104,33 @@ def with_target_entropy(config: Any, action_size: int) -> Any:
     if not hasattr(config, "target_entropy"):
         return config
     return replace(config, target_entropy=target_entropy(config, action_size))
+
+
+def acting(policy_of: Callable[[Any], Any]) -> Callable[..., Any]:
+    """`act` of an algorithm whose state has a policy: its mode, or a sample where there is a key."""
+
+    def act(
+        state: Any,
+        observations: Float[Array, "batch observation"],
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "batch action"]:
+        return policy_of(state).act(observations, key=key)
+
+    return act
+
+
+def valuing(values: Callable[..., Any]) -> Callable[..., Any]:
+    """`values` of an algorithm with critics, from `values(params, observations, actions)`."""
+
+    def of_state(
+        state: Any,
+        observations: Float[Array, "batch observation"],
+        actions: Float[Array, "batch action"],
+    ) -> Float[Array, "member batch"]:
+        return values(state.critics.online, observations, actions)
+
+    return of_state
 
 
 def smaller_of_two(state: Any) -> Float[Array, ""]:

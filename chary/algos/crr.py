@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.algos.critics import LONG_RUN, CriticConfig, values_at
+from chary.algos.critics import LONG_RUN, CriticConfig, acting, values_at, valuing
 from chary.losses import (
     binary_weights,
     exponential_weights,
@@ -182,19 +182,10 @@ def make_crr(config: CRRConfig, observation_size: int, action_size: int) -> Algo
         # The barrier asks the compiler not to draw the same noise again in every use of it.
         return step(state, batch, jax.lax.optimization_barrier(noise))
 
-    def act(
-        state: CRRState,
-        observations: Float[Array, "batch observation"],
-        *,
-        key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "batch action"]:
-        return state.policy.online.act(observations, key=key)
-
-    def values(
-        state: CRRState,
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
-    ) -> Float[Array, "member batch"]:
-        return ensemble.values(state.critics.online, observations, actions)
-
-    return Algorithm(init, update, act, values, beta=lambda _: jnp.float32(0.0))
+    return Algorithm(
+        init,
+        update,
+        acting(lambda state: state.policy.online),
+        valuing(ensemble.values),
+        beta=lambda _: jnp.float32(0.0),
+    )

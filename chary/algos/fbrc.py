@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.algos.critics import LONG_RUN, EntropyConfig, smaller_of_two, target_entropy
+from chary.algos.critics import LONG_RUN, EntropyConfig, acting, smaller_of_two, target_entropy
 from chary.losses import (
     critic_metrics,
     soft_policy_loss,
@@ -282,14 +282,6 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
         new, metrics = jax.lax.cond(warming_up, lambda: phase(0), lambda: phase(1))
         return new._replace(step=state.step + 1), metrics
 
-    def act(
-        state: FBRCState,
-        observations: Float[Array, "batch observation"],
-        *,
-        key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "batch action"]:
-        return state.policy.params.act(observations, key=key)
-
     def values(
         state: FBRCState,
         observations: Float[Array, "batch observation"],
@@ -297,4 +289,6 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
     ) -> Float[Array, "member batch"]:
         return values_of(state, state.critics.online, observations, actions)
 
-    return Algorithm(init, update, act, values, beta=smaller_of_two)
+    return Algorithm(
+        init, update, acting(lambda state: state.policy.params), values, beta=smaller_of_two
+    )

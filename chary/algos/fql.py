@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.algos.critics import LONG_RUN, CriticConfig
+from chary.algos.critics import LONG_RUN, CriticConfig, valuing
 from chary.losses import normalised, regression_loss, td_targets
 from chary.nets import MLP
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
@@ -253,11 +253,4 @@ def make_fql(config: FQLConfig, observation_size: int, action_size: int) -> Algo
             noise = jax.random.normal(key, (len(observations), action_size))
         return jnp.clip(state.policy.params(observations, noise), -1.0, 1.0)
 
-    def values(
-        state: FQLState,
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
-    ) -> Float[Array, "member batch"]:
-        return ensemble.values(state.critics.online, observations, actions)
-
-    return Algorithm(init, update, act, values, beta=lambda _: jnp.float32(0.0))
+    return Algorithm(init, update, act, valuing(ensemble.values), beta=lambda _: jnp.float32(0.0))

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.algos.critics import LONG_RUN, CriticConfig, smaller_of_two
+from chary.algos.critics import LONG_RUN, CriticConfig, acting, smaller_of_two, valuing
 from chary.losses import (
     expectile_loss,
     exponential_weights,
@@ -181,19 +181,10 @@ def make_iql(config: IQLConfig, observation_size: int, action_size: int) -> Algo
         done = jnp.minimum(step / config.policy_decay_steps, 1.0)
         return 0.5 * (1.0 + jnp.cos(jnp.pi * done))
 
-    def act(
-        state: IQLState,
-        observations: Float[Array, "batch observation"],
-        *,
-        key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "batch action"]:
-        return state.policy.params.act(observations, key=key)
-
-    def values(
-        state: IQLState,
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
-    ) -> Float[Array, "member batch"]:
-        return ensemble.values(state.critics.online, observations, actions)
-
-    return Algorithm(init, update, act, values, beta=smaller_of_two)
+    return Algorithm(
+        init,
+        update,
+        acting(lambda state: state.policy.params),
+        valuing(ensemble.values),
+        beta=smaller_of_two,
+    )

@@ -16,51 +16,25 @@ Shared targets (`chary/targets.py`) give it up for one target for all, and cheap
 (`chary/ensembles/`) for weights that members share.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary import losses
 from chary.algos import msg_parts as parts
-from chary.algos.critics import target_entropy
+from chary.algos.critics import acting, valuing
 from chary.algos.msg_config import MSGConfig
-from chary.algos.msg_noise import Noise, draw_noise
+from chary.algos.msg_noise import Noise
 from chary.algos.msg_parts import AnyPolicy
+from chary.algos.msg_state import MSGState, initial_state
 from chary.execution.critics import Asked, Learned
 from chary.execution.fused import Fused
 from chary.losses import critic_metrics, temperature_loss
-from chary.optimise import Trained, adam_init, as_arrays, either, move_towards
+from chary.optimise import either, move_towards
 from chary.targets import TARGETS, deviations, mean_and_std
-from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
-
-
-class Hyper(NamedTuple):
-    """Continuous settings, kept as arrays so that one compiled program serves every value."""
-
-    beta: Float[Array, ""]
-    alpha: Float[Array, ""]
-    discount: Float[Array, ""]
-    critic_learning_rate: Float[Array, ""]
-    policy_learning_rate: Float[Array, ""]
-    temperature_learning_rate: Float[Array, ""]
-    tau: Float[Array, ""]
-    target_entropy: Float[Array, ""]
-    target_beta: Float[Array, ""]
-
-
-class MSGState(NamedTuple):
-    """Everything that changes while learning, and the settings that could."""
-
-    step: Int[Array, ""]
-    policy: Trained[AnyPolicy]
-    critics: OnlineAndTarget
-    critic_optimiser: PyTree
-    log_temperature: Trained[Float[Array, ""]]
-    policy_average: AnyPolicy | None
-    """The policy that acts, where that is an average of those that were trained."""
-    hyper: Hyper
+from chary.types import Algorithm, Batch, Metrics
 
 
 def make_msg(
@@ -79,20 +53,7 @@ def make_msg(
     own = config.regulariser_samples == "own" or ensemble.shares_weights or config.splits_rows
 
     def init(key: PRNGKeyArray) -> MSGState:
-        policy_key, critic_key = jax.random.split(key)
-        policy = parts.make_policy(config, observation_size, action_size, key=policy_key)
-        params = ensemble.init(critic_key)
-        target_beta = config.beta if config.target_beta is None else config.target_beta
-        entropy = target_entropy(config, action_size)
-        return MSGState(
-            step=jnp.int32(0),
-            policy=Trained.of(policy),
-            critics=OnlineAndTarget(params, jax.tree.map(jnp.copy, params)),
-            critic_optimiser=adam_init(params),
-            log_temperature=Trained.of(jnp.log(jnp.float32(config.temperature))),
-            policy_average=jax.tree.map(jnp.copy, policy) if config.policy_average else None,
-            hyper=as_arrays(Hyper, config, target_beta=target_beta, target_entropy=entropy),
-        )
+        return initial_state(config, ensemble, observation_size, action_size, key=key)
 
     def policy_evaluation_step(
         state: MSGState, batch: Batch, noise: Noise, *, climbing: bool
@@ -164,17 +125,18 @@ def make_msg(
         temperature = jnp.exp(state.log_temperature.params)
         bonus = 0.0 if config.entropy == "off" else -temperature * log_prob
         gain = parts.held_to_the_data(config, bound, bonus, climbed, distance, likelihood)
-        warming_up = state.step < config.warmup_steps
-        metrics = {
-            "policy/objective": bound.mean(),
-            "policy/std": mean_and_std(values)[1].mean(),
-            "policy/q": values.mean(),
-            "policy/entropy": -log_prob.mean(),
-            "policy/log_likelihood": likelihood.mean(),
+        means = {
+            "policy/objective": bound,
+            "policy/std": mean_and_std(values)[1],
+            "policy/q": values,
+            "policy/entropy": -log_prob,
+            "policy/log_likelihood": likelihood,
             "policy/temperature": temperature,
-            "policy/distance": distance.mean(),
-            **parts.spread_metrics(values, logged, climbed, beta),
+            "policy/distance": distance,
         }
+        metrics = {name: x.mean() for name, x in means.items()}
+        metrics |= parts.spread_metrics(values, logged, climbed, beta)
+        warming_up = state.step < config.warmup_steps
         return -jnp.where(warming_up, likelihood, gain).mean(), metrics
 
     def policy_optimisation_step(
@@ -200,58 +162,33 @@ def make_msg(
         return changed, metrics
 
     def update(state: MSGState, batch: Batch, key: PRNGKeyArray) -> tuple[MSGState, Metrics]:
-        noise = draw_noise(
-            config,
-            len(batch.rewards),
-            action_size,
-            shared=ensemble.shares_weights or (rule.shared and config.next_actions == "shared"),
-            arrange=ensemble.arrange,
-            key=key,
-        )
-        # The barrier asks the compiler not to draw the same noise again in every use of it.
-        noise = jax.lax.optimization_barrier(noise)
+        noise = parts.noise(config, ensemble, batch, key=key)
 
-        def critics_and_policy() -> tuple[MSGState, Metrics]:
+        def both() -> tuple[MSGState, Metrics]:
             learned, report = policy_evaluation_step(state, batch, noise, climbing=True)
             changed, more = policy_optimisation_step(state, batch, noise, learned)
             # A mean over steps of which only every k-th has these numbers.
             more = {name: config.policy_every * value for name, value in more.items()}
-            return after(learned)._replace(**changed), report | more
+            return after(state, learned)._replace(**changed), report | more
 
         def critics_alone() -> tuple[MSGState, Metrics]:
             learned, report = policy_evaluation_step(state, batch, noise, climbing=False)
-            silent = jax.eval_shape(critics_and_policy)[1]
-            return after(learned), jax.tree.map(jnp.zeros_like, silent) | report
-
-        def after(learned: Learned) -> MSGState:
-            return state._replace(
-                step=state.step + 1, critics=learned.critics, critic_optimiser=learned.optimiser
-            )
+            silent = jax.tree.map(jnp.zeros_like, jax.eval_shape(both)[1])
+            return after(state, learned), silent | report
 
         if config.policy_every == 1:
-            return critics_and_policy()
-        due = state.step % config.policy_every == 0
-        return jax.lax.cond(due, critics_and_policy, critics_alone)
+            return both()
+        return jax.lax.cond(state.step % config.policy_every == 0, both, critics_alone)
 
-    def act(
-        state: MSGState,
-        observations: Float[Array, "batch observation"],
-        *,
-        key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "batch action"]:
-        policy = state.policy.params if state.policy_average is None else state.policy_average
-        return policy.act(observations, key=key)
-
-    def values(
-        state: MSGState,
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
-    ) -> Float[Array, "member batch"]:
-        return value(ensemble.heads(state.critics.online, observations, actions))
+    def after(state: MSGState, learned: Learned) -> MSGState:
+        new = {"critics": learned.critics, "critic_optimiser": learned.optimiser}
+        return state._replace(step=state.step + 1, **new)
 
     def beta(state: MSGState) -> Float[Array, ""]:
         return jnp.float32(deviations(rule.objective, widened * state.hyper.beta, config.members))
 
+    act = acting(lambda s: s.policy.params if s.policy_average is None else s.policy_average)
+    values = valuing(lambda params, *pairs: value(ensemble.heads(params, *pairs)))
     algorithm = Algorithm(init, update, act, values, beta, wants_next_actions=config.sass > 0.0)
     # Members have the networks, their averages and Adam's two moments, but not its count.
     return critics.everywhere(algorithm, lambda s: (s.critics, *s.critic_optimiser[1:]))

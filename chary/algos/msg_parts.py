@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary import losses
 from chary.algos.msg_config import MSGConfig
-from chary.algos.msg_noise import Noise
+from chary.algos.msg_noise import Noise, draw_noise
 from chary.ensembles import Ensemble, make_ensemble
 from chary.errors import CharyError
 from chary.losses import td_loss
@@ -54,6 +54,16 @@ def make_critics(config: MSGConfig, observation_size: int, action_size: int) -> 
             "or double-q, or --ensemble deep."
         )
     return ensemble
+
+
+def noise(config: MSGConfig, ensemble: Ensemble, batch: Batch, *, key: PRNGKeyArray) -> Noise:
+    """All draws of a step."""
+    size, action_size = batch.actions.shape
+    rule = TARGETS[config.targets]
+    shared = ensemble.shares_weights or (rule.shared and config.next_actions == "shared")
+    drawn = draw_noise(config, size, action_size, shared=shared, arrange=ensemble.arrange, key=key)
+    # The barrier asks the compiler not to draw the same noise again in every use of it.
+    return jax.lax.optimization_barrier(drawn)
 
 
 def every_value(config: MSGConfig) -> Callable[[Any], Float[Array, "member head batch"]]:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.algos.critics import EntropyConfig, target_entropy
+from chary.algos.critics import EntropyConfig, acting, target_entropy, valuing
 from chary.ensembles import Ensemble
 from chary.losses import soft_policy_loss, temperature_loss
 from chary.optimise import Trained, TrainedWithTarget, as_arrays
@@ -118,20 +118,11 @@ def make_sac(
             hyper=hyper,
         ), critic_metrics | policy_metrics
 
-    def act(
-        state: SACState,
-        observations: Float[Array, "batch observation"],
-        *,
-        key: PRNGKeyArray | None = None,
-    ) -> Float[Array, "batch action"]:
-        return state.policy.params.act(observations, key=key)
-
-    def values(
-        state: SACState,
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
-    ) -> Float[Array, "member batch"]:
-        return ensemble.values(state.critics.online, observations, actions)
-
     beta = jnp.float32(deviations(objective, 0.0, members))
-    return Algorithm(init, update, act, values, beta=lambda _: beta)
+    return Algorithm(
+        init,
+        update,
+        acting(lambda state: state.policy.params),
+        valuing(ensemble.values),
+        beta=lambda _: beta,
+    )

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.algos.critics import CriticConfig, smaller_of_two
+from chary.algos.critics import CriticConfig, smaller_of_two, valuing
 from chary.losses import regression_loss, td_targets
 from chary.optimise import TrainedWithTarget, as_arrays
 from chary.policies import DeterministicPolicy
@@ -148,18 +148,11 @@ def make_td3(
         del key  # one action a state, whatever the key
         return state.policy.online(observations)
 
-    def values(
-        state: TD3State,
-        observations: Float[Array, "batch observation"],
-        actions: Float[Array, "batch action"],
-    ) -> Float[Array, "member batch"]:
-        return ensemble.values(state.critics.online, observations, actions)
-
     return Algorithm(
         init,
         update,
         act,
-        values,
+        valuing(ensemble.values),
         beta=smaller_of_two,
         wants_next_actions=penalty is not None,
     )

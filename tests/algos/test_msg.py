@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import chary
-from chary.algos import msg
+from chary.algos import msg_parts
 from chary.algos.bc import BCConfig, make_bc
-from chary.algos.msg import MSGState, Noise, draw_noise, make_msg
+from chary.algos.msg import MSGState, make_msg
 from chary.algos.msg_config import MSGConfig
+from chary.algos.msg_noise import Noise, draw_noise
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.optimise import Trained
@@ -287,7 +288,7 @@ def test_one_backward_pass_for_two_purposes_equals_one_for_each(
         noise = draw_noise(config, SIZE, ACTION, shared=False, key=jax.random.key(1))
         each = jnp.broadcast_to(noise.policy_actions, noise.member_actions.shape)
         noise = noise._replace(member_actions=each)
-        monkeypatch.setattr(msg, "draw_noise", lambda *_, noise=noise, **__: noise)
+        monkeypatch.setattr(msg_parts, "draw_noise", lambda *_, noise=noise, **__: noise)
         results.append(algorithm.update(away_from_kinks(state), make_batch(), jax.random.key(1)))
     shared, own = results
     for a, b in zip(doubles(shared), doubles(own), strict=True):
@@ -333,7 +334,7 @@ def test_permuting_members_with_their_draws_permutes_the_update(
         noise.policy_actions,
         noise.weights[order],
     )
-    monkeypatch.setattr(msg, "draw_noise", lambda *_, **__: shuffled)
+    monkeypatch.setattr(msg_parts, "draw_noise", lambda *_, **__: shuffled)
     _, algorithm, _ = setup(members=3)  # traced again, with the shuffled draws
     critics = jax.tree.map(lambda x: x[order], state.critics)
     permuted, _ = algorithm.update(state._replace(critics=critics), make_batch(), key)
@@ -354,7 +355,7 @@ def test_a_members_gradient_does_not_depend_on_how_many_there_are(
 ) -> None:
     config, many, state = setup(members=3)
     noise = draw_noise(config, SIZE, ACTION, shared=False, key=jax.random.key(1))
-    monkeypatch.setattr(msg, "draw_noise", lambda *_, **__: noise)
+    monkeypatch.setattr(msg_parts, "draw_noise", lambda *_, **__: noise)
     together, _ = many.update(state, make_batch(), jax.random.key(1))
     _, one, alone_state = setup(members=1)
     first = Noise(
@@ -362,7 +363,7 @@ def test_a_members_gradient_does_not_depend_on_how_many_there_are(
         noise.policy_actions,
         noise.weights[:1],
     )
-    monkeypatch.setattr(msg, "draw_noise", lambda *_, **__: first)
+    monkeypatch.setattr(msg_parts, "draw_noise", lambda *_, **__: first)
     alone_state = alone_state._replace(
         critics=jax.tree.map(lambda x: x[:1], state.critics), policy=state.policy
     )

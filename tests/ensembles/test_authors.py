@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chary.algos.msg import MSGState, draw_noise, make_msg
+from chary.algos.msg import MSGState, make_msg
 from chary.algos.msg_config import MSGConfig
+from chary.algos.msg_noise import draw_noise
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
 from chary.types import Batch

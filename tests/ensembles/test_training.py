@@ -10,8 +10,9 @@ import pytest
 
 import chary
 from chary import checkpoints
-from chary.algos.msg import MSGState, draw_noise, make_msg
+from chary.algos.msg import MSGState, make_msg
 from chary.algos.msg_config import MSGConfig
+from chary.algos.msg_noise import draw_noise
 from chary.chunk import Carry, compile_chunk, initial_carry
 from chary.data.dataset import Dataset
 from chary.ensembles import ENSEMBLES, make_ensemble
