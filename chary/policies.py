@@ -287,6 +287,8 @@ class PointPolicy(eqx.Module):
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "batch action"]:
-        """The same action with a key and without."""
-        del key
-        return self(observations).mode
+        """The action, or with a key the action with the noise of TD targets on it."""
+        here = self(observations)
+        if key is None:
+            return here.mode
+        return here.sample(jax.random.normal(key, here.mode.shape))

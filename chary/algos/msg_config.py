@@ -115,7 +115,8 @@ class MSGConfig:
     """The penalty: the squared distance between the policy's mode and the logged action, or minus the
     logged action's log-likelihood."""
     policy: Literal["gaussian", "deterministic"] = "gaussian"
-    """A squashed Gaussian, or one action a state, with clipped noise on it in TD targets as in TD3."""
+    """A squashed Gaussian, or one action a state, with clipped noise on it in TD targets as in TD3; a
+    sample of it has the same noise."""
     target_noise: float = 0.2
     """Deviation of that noise."""
     target_noise_clip: float = 0.5
@@ -337,6 +338,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "policy_learning_rate": 3e-4,
         "policy_every": 2,
         "warmup_steps": 0,
+        "act": "both",
         "steps": 100_000,
         "eval_every": 10_000,
         "reward_scale": 4.0,

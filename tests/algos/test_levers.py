@@ -404,3 +404,17 @@ def test_settings_that_make_no_sense(changes: dict[str, Any], words: str) -> Non
 def test_bins_need_a_range() -> None:
     with pytest.raises(CharyError, match="--value-range LOW HIGH"):
         make_msg(config_of(critic_loss="hl-gauss"), OBSERVATION, ACTION)
+
+
+def test_a_sample_of_a_deterministic_policy_has_the_noise_of_targets() -> None:
+    config = config_of(
+        policy="deterministic", entropy="off", target_noise=0.3, target_noise_clip=0.4
+    )
+    algorithm = make_msg(config, OBSERVATION, ACTION)
+    state = algorithm.init(KEY)
+    observations = make_batch().observations
+    mode = np.asarray(algorithm.act(state, observations), np.float64)
+    drawn = np.asarray(jax.random.normal(KEY, mode.shape), np.float64)
+    expected = np.clip(mode + np.clip(0.3 * drawn, -0.4, 0.4), -1.0, 1.0)
+    np.testing.assert_allclose(algorithm.act(state, observations, key=KEY), expected, atol=1e-6)
+    assert not np.allclose(mode, expected)

@@ -83,6 +83,7 @@ MSG = {
             "policy_learning_rate": 3e-4,
             "policy_every": 2,
             "warmup_steps": 0,
+            "act": "both",
             "steps": 100_000,
             "eval_every": 10_000,
             **CENTRED,
