@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 from house import COLUMNS, MOST_POWER, House, make_log, write_csv
-from scipy.stats import rankdata
 
 import chary
 from chary.agent import Agent
 from chary.data.dataset import Dataset
+from chary.statistics import area_under_roc
 
 HELD_OUT = 20
 """Episodes at the end of the log that are kept from training."""
@@ -79,13 +79,6 @@ def doubt(agent: Agent, rows: np.ndarray) -> np.ndarray:
     return agent.uncertainty(rows, agent.act(rows)).std
 
 
-def auc(near: np.ndarray, far: np.ndarray) -> float:
-    """How often a far state is doubted more than a near one; ties count half."""
-    ranks = rankdata(np.concatenate([near, far]))
-    wins = ranks[len(near) :].sum() - len(far) * (len(far) + 1) / 2
-    return float(wins / (len(near) * len(far)))
-
-
 def measure(agent: Agent, train: Dataset, held_out: Dataset, log_return: float) -> dict[str, Any]:
     """What one run has learned, against what is true."""
     near = doubt(agent, held_out.observations)
@@ -93,7 +86,8 @@ def measure(agent: Agent, train: Dataset, held_out: Dataset, log_return: float) 
     returns = agent.evaluate(House, TESTED).returns
     return {
         "auc": {
-            k: round(auc(near, doubt(agent, r)), 4) for k, r in far_states(held_out.observations)
+            kind: round(area_under_roc(doubt(agent, rows), near), 4)
+            for kind, rows in far_states(held_out.observations)
         },
         "flagged": round(float((near > limit).mean()), 3),
         "nominal": NOMINAL,
