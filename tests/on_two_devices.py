@@ -73,6 +73,7 @@ def test_runs_are_stopped_resumed_to_the_same_bits_and_opened_on_one_device(
 ) -> None:
     """Two of them side by side, for which the members are the second axis; independent targets."""
     wanted: dict[str, Any] = {"seeds": [0, 1], "steps": 20, "log_every": 10, "eval_every": 0}
+    wanted |= {"preset": "none", "normalise_observations": "none", "reward_scale": 1.0}
     whole = chary.train_population(
         "msg", dataset, run=tmp_path / "whole", devices="all", **wanted, **SMALL
     )

@@ -55,7 +55,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         configs.append(config)
         raise StartedError("enough")
 
-    monkeypatch.setattr("chary.cli.train.start", start)
+    monkeypatch.setattr("chary.training.start", start)
     monkeypatch.setattr(training, "start", start)
     return configs
 

@@ -46,7 +46,7 @@ def test_a_first_episode_that_is_longer_is_cut(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     examined: list[dict[str, np.ndarray]] = []
-    monkeypatch.setattr("chary.data.summary.examine", lambda raw: examined.append(raw) or [])
+    monkeypatch.setattr("chary.data.summary.examine", lambda raw, _: examined.append(raw) or [])
     monkeypatch.setattr("chary.data.summary.LOOKED_AT", 15)
     assert summarise(dataset)["examined"] == 15
     (raw,) = examined

@@ -97,7 +97,10 @@ def test_real_shards(real_data: Path, separator: str) -> None:
     np.testing.assert_array_equal(dataset.rewards, stored["reward"][1:])
     assert dataset.timeouts.tolist() == [False] * 999 + [True]
     assert not dataset.terminals.any()
-    assert doctor.check(CARTPOLE, data_file=path) == []
+    # In the Real-World suite's file the next row's action explains a third of how the cart's velocity
+    # changes, and the row's own 2%; it has delays and noise on purpose.
+    late = {"/": [], ":": ["actions-late"]}[separator]
+    assert [finding.rule for finding in doctor.check(CARTPOLE, data_file=path)] == late
 
 
 def test_a_discount_of_zero_is_a_true_end(tmp_path: Path) -> None:
