@@ -71,7 +71,7 @@ class Worker:
 def compare(case: dict[str, Any], pythons: dict[str, str], options: Any) -> dict[str, Any]:
     """A row: every kind's updates a second, and ours over theirs."""
     ours = timing.Case(case["members"], tuple(case["hidden"]), case["alpha"], samples="shared")
-    case = {**case, "chunk": case["chunk"] or timing.alone(timing.chunk_of, ours)}
+    case = {**case, "chunk": case["chunk"] or timing.chunk_of(ours)}
     workers = {
         OURS: Worker(sys.executable, {**case, "kind": OURS, "samples": ours.samples}),
         PLAIN: Worker(sys.executable, {**case, "kind": PLAIN, "samples": "own"}),

@@ -35,6 +35,7 @@ from chary.runs import RunFolder
 from chary.settings import RunConfig
 from chary.tensorboard import require_tensorboard
 from chary.types import Algorithm
+from chary.window_size import window_size
 
 OWN = "own-data"
 """The preset for data without a known name."""
@@ -194,9 +195,7 @@ def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
     if RunFolder.exists(run.run):
         chunk = RunFolder.open(run.run).config.get("settings", {}).get("chunk")
     else:
-        from chary.fastest import fastest_chunk
-
-        chunk = fastest_chunk(config, dataset.observation_size, dataset.action_size)
+        chunk = window_size(config, dataset.observation_size, dataset.action_size)
     return replace(config, chunk=chunk)
 
 

@@ -81,7 +81,7 @@ class MSGConfig:
     as the authors have it: split for batch ensembles, whole for all others."""
     chunk: int | None = None
     """Members that are updated at a time, a divisor of their number: matters for speed only. By default
-    as many as are fastest on this machine, for kinds whose members are separate networks."""
+    as many as fit into 32 MB, for kinds whose members are separate networks."""
     devices: Devices = 1
     """Devices among which members that are separate networks (deep, prior) are divided: a divisor of
     their number, or all that there are."""

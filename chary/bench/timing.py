@@ -108,11 +108,10 @@ def config_of(case: Case) -> "MSGConfig":
 
 
 def chunk_of(case: Case) -> int:
-    """As many members at a time as are fastest here. Asked first in a process of its own, where it may
-    have to be measured, it costs the measurements that follow neither time nor memory."""
-    from chary.fastest import fastest_chunk
+    """As many members at a time as training takes."""
+    from chary.window_size import window_size
 
-    return fastest_chunk(config_of(case), OBSERVATION_SIZE, ACTION_SIZE)
+    return window_size(config_of(case), OBSERVATION_SIZE, ACTION_SIZE)
 
 
 def algorithm_of(case: Case) -> "Algorithm[Any]":

@@ -32,7 +32,6 @@ def time_updates(cases: list[Case]) -> tuple[dict[str, float], list[dict[str, An
     for case in cases:
         for name, rate in timing.alone(matrix_rates).items():
             rates[name] = max(rate, rates.get(name, 0.0))
-        timing.alone(timing.chunk_of, case)
         timed.append(timing.alone(time_case, case))
     best = max(rates.values())
     rows = [

@@ -1,0 +1,46 @@
+"""How many members at a time: a rule that depends on shapes alone."""
+
+from dataclasses import replace
+
+import jax
+import pytest
+
+from chary import window_size as sizes
+from chary.algos.msg_config import MSGConfig
+from chary.window_size import window_size, working_set
+
+SMALL = MSGConfig(members=2, hidden=(4,), batch_size=4, warmup_steps=0, chunk=1)
+PAPER = MSGConfig(regulariser_samples="own")
+
+
+@pytest.mark.parametrize(("members", "window"), [(1, 1), (4, 4), (6, 3), (7, 1), (16, 4), (64, 4)])
+def test_the_papers_networks_go_four_at_a_time(members: int, window: int) -> None:
+    assert window_size(replace(PAPER, members=members), 29, 8) == window
+
+
+def test_the_largest_divisor_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = replace(SMALL, members=12)
+    one = working_set(replace(config, members=1), 3, 2)
+    for fits, window in ((0, 1), (3, 3), (5, 4), (6, 6), (12, 12)):
+        monkeypatch.setattr(sizes, "CACHE", fits * one)
+        assert window_size(config, 3, 2) == window
+    assert window_size(replace(config, devices=1, chunk=2), 3, 2) == 12  # whatever was set before
+
+
+def test_members_that_share_weights_and_other_backends_have_one_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sizes, "CACHE", 0)
+    assert window_size(replace(SMALL, members=12, chunk=None, ensemble="multihead"), 3, 2) == 12
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert window_size(replace(SMALL, members=12), 3, 2) == 12
+
+
+def test_what_goes_through_the_cache_is_counted() -> None:
+    parameters, rows = 2 * (5 * 4 + 4 + 4 + 1), 2 * 4  # of two members, for each kind of actions
+    assert working_set(SMALL, 3, 2) == 4 * (4 * parameters + 2 * (2 * rows) * 4)
+    own = replace(SMALL, regulariser_samples="own")
+    assert working_set(own, 3, 2) == 4 * (4 * parameters + 2 * (3 * rows) * 4)
+    assert working_set(replace(own, alpha=0.0), 3, 2) == working_set(SMALL, 3, 2)
+    pairs = replace(SMALL, targets="double-q")
+    assert working_set(pairs, 3, 2) == 2 * working_set(SMALL, 3, 2)
