@@ -24,14 +24,16 @@ import agree_report
 import numpy as np
 from compare import Worker
 
-from chary import prepare, settings, training
+from chary import config as settings
 from chary.data.dataset import Dataset
 from chary.errors import CharyError, unknown_name
-from chary.evaluate import Moments, evaluate
-from chary.files import write_whole
-from chary.runs import RunFolder
-from chary.settings import RunConfig
+from chary.evaluation.rollouts import Moments, evaluate
+from chary.host.files import write_whole
+from chary.runs.folder import RunFolder
 from chary.study.runner import shares
+from chary.training import prepare
+from chary.training import start as training
+from chary.training.run_config import RunConfig
 
 HERE = Path(__file__).parent
 HOPPER, MAZE = "hopper-medium", "pointmaze-medium"

@@ -6,8 +6,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from chary.errors import CharyError
-from chary.files import write_whole
-from chary.machine import command_line, cores, cpu_name, versions
+from chary.host.files import write_whole
+from chary.host.machine import command_line, cores, cpu_name, versions
 from chary.report.tables import write_page
 
 PINNED = Path(__file__).with_name("d3rlpy.txt")

@@ -19,8 +19,8 @@ from chary.bench import timing
 from chary.bench.timing import ACTION_SIZE, BATCH, LARGE, OBSERVATION_SIZE, SMALL
 from chary.bench.updates import flops
 from chary.errors import CharyError
-from chary.files import write_whole
-from chary.machine import command_line, cores, cpu_name, versions
+from chary.host.files import write_whole
+from chary.host.machine import command_line, cores, cpu_name, versions
 from chary.report.tables import markdown_table, write_page
 
 HERE = Path(__file__).parent

@@ -17,11 +17,11 @@ import numpy as np
 
 import chary
 from chary import data
-from chary.agent import Agent
 from chary.data.dataset import Dataset
-from chary.machine import layout
+from chary.evaluation.agent import Agent
+from chary.host.machine import layout
+from chary.report.statistics import area_under_roc
 from chary.report.tables import write_page
-from chary.statistics import area_under_roc
 
 ROWS = 2_000
 """Held-out rows that are shifted."""

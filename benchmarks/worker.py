@@ -75,7 +75,8 @@ def d3rlpy(case: dict[str, Any]) -> Callable[[int], Any]:
 
 def baseline(case: dict[str, Any]) -> Callable[[int], Any]:
     """Steps of one of the package's baselines."""
-    from chary import algos, settings
+    from chary import algos
+    from chary import config as settings
     from chary.bench import timing
 
     entry = algos.entry(case["algorithm"])

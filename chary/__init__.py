@@ -11,17 +11,18 @@ print(agent.uncertainty(dataset.observations[:5], actions).lcb)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from chary import moved
 from chary.errors import CharyError
 from chary.version import __version__
 
 if TYPE_CHECKING:
-    from chary.agent import Agent, Uncertainty
     from chary.data import load
     from chary.data.dataset import Dataset
     from chary.data.memory import dataset, from_frame
-    from chary.evaluate import EvalResult
-    from chary.population import train_population
-    from chary.training import open_run, resume, train
+    from chary.evaluation.agent import Agent, Uncertainty
+    from chary.evaluation.rollouts import EvalResult
+    from chary.training.population import train_population
+    from chary.training.start import open_run, resume, train
 
 __all__ = [
     "Agent",
@@ -39,19 +40,21 @@ __all__ = [
     "train_population",
 ]
 
+moved.install()
+
 # Imported when first used: `chary --help` must not wait for JAX.
 _HOMES = {
-    "Agent": "chary.agent",
-    "Uncertainty": "chary.agent",
+    "Agent": "chary.evaluation.agent",
+    "Uncertainty": "chary.evaluation.agent",
     "Dataset": "chary.data.dataset",
-    "EvalResult": "chary.evaluate",
+    "EvalResult": "chary.evaluation.rollouts",
     "dataset": "chary.data.memory",
     "from_frame": "chary.data.memory",
     "load": "chary.data",
-    "open_run": "chary.training",
-    "resume": "chary.training",
-    "train": "chary.training",
-    "train_population": "chary.population",
+    "open_run": "chary.training.start",
+    "resume": "chary.training.start",
+    "train": "chary.training.start",
+    "train_population": "chary.training.population",
 }
 
 

@@ -6,8 +6,6 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.devices import Spread
-
 Metrics: TypeAlias = dict[str, Float[Array, ""]]
 PyTree: TypeAlias = Any  # arrays in any nesting of tuples, lists, dicts and modules
 
@@ -53,5 +51,5 @@ class Algorithm(Generic[State]):
     """`validate(state, batch)`: a held-out score, higher is better; None where none makes sense."""
     wants_next_actions: bool = False
     """Whether `update` looks at the batch's `next_actions`; others need not pay for them."""
-    spread: Spread | None = None
-    """Where the state is when it is on several devices; None for one."""
+    spread: Any = None
+    """Where the state is when it is on several devices (`execution.devices.Spread`); None for one."""

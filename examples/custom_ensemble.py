@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from chary.ensembles import EnsembleShape, join
-from chary.nets import glorot
+from chary.networks.layers import glorot
 
 RANK = 4
 

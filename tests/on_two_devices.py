@@ -15,13 +15,13 @@ import pytest
 import chary
 from chary.algos.msg import make_msg
 from chary.algos.msg_config import MSGConfig
-from chary.chunk import Carry, compile_chunk, initial_carry, keys
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling
-from chary.devices import BY_MEMBER, EVERYWHERE
 from chary.errors import CharyError
-from chary.runs import RunFolder
-from chary.turns import place
+from chary.execution.devices import BY_MEMBER, EVERYWHERE
+from chary.execution.processes.leader import place
+from chary.execution.program import Carry, compile_chunk, initial_carry, keys
+from chary.runs.folder import RunFolder
 from tests.conftest import make_columns
 from tests.test_population import logs, states, stop_after
 

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 
 import chary
-from chary import acting, algos, prepare
-from chary.acting import MODE, SAMPLE
-from chary.agent import Agent
+from chary import algos
 from chary.cli import main
 from chary.data.scaling import RewardTransform, Scaling
 from chary.envs import Task
 from chary.errors import CharyError
-from chary.evaluate import EvalResult, Moments, evaluate
+from chary.evaluation import acting
+from chary.evaluation.acting import MODE, SAMPLE
+from chary.evaluation.agent import Agent
+from chary.evaluation.rollouts import EvalResult, Moments, evaluate
+from chary.training import prepare
 from tests.test_evaluate import assert_same
 
 SIZES = 3, 2

@@ -16,7 +16,7 @@ from chary.envs import mazes
 from chary.errors import CharyError
 from chary.report.compare import group_runs
 from chary.report.story import read_runs
-from chary.runs import RunFolder
+from chary.runs.folder import RunFolder
 from tests.conftest import make_columns
 from tests.test_acting import ECHO
 

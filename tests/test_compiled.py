@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import pytest
 
-from chary import compiled
 from chary.data import formats
 from chary.data.dataset import Dataset
+from chary.host import compile_cache as compiled
 from tests.conftest import run_chary
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chary import demo
+from chary.cli import demo_run as demo
 from chary.data.sources import collected
 from chary.report.health import examine
 from chary.report.story import read_run

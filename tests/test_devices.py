@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import chary
-from chary import checkpoints, chunk, group, processes
 from chary.algos.bc import BCConfig
 from chary.algos.msg import make_msg
 from chary.algos.msg_config import MSGConfig
@@ -22,9 +21,13 @@ from chary.cli import main
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.group import Spec
-from chary.runs import RunFolder
-from chary.settings import RunConfig
+from chary.execution import program as chunk
+from chary.execution.processes import meeting as processes
+from chary.runs import checkpoints
+from chary.runs.folder import RunFolder
+from chary.training import groups as group
+from chary.training.groups import Spec
+from chary.training.run_config import RunConfig
 
 SMALL: dict[str, Any] = {"members": 4, "hidden": (8,), "batch_size": 16, "warmup_steps": 5}
 

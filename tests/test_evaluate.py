@@ -6,13 +6,14 @@ import jax
 import numpy as np
 import pytest
 
-from chary.agent import Agent
 from chary.algos.bc import BCConfig, make_bc
 from chary.data.scaling import RewardTransform, Scaling
-from chary.envs import Task, find_task
+from chary.data.tasks import find_task
+from chary.envs import Task
 from chary.envs.mazes import UMAZE, Maze, PointMaze
 from chary.errors import CharyError
-from chary.evaluate import EvalResult, evaluate
+from chary.evaluation.agent import Agent
+from chary.evaluation.rollouts import EvalResult, evaluate
 
 SHORT = Maze(UMAZE, "reach", goal=(3, 1), start=(3, 2), horizon=60, radius=0.9)
 """The goal is so near that some episodes end early, and one or two at once."""

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import chary
-from chary import feed
 from chary.algos.bc import BCConfig, make_bc
-from chary.chunk import initial_carry
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling
-from chary.feed import Feed, make_feed
-from chary.runs import RunFolder
+from chary.execution import batches as feed
+from chary.execution.batches import Feed, make_feed
+from chary.execution.program import initial_carry
+from chary.runs.folder import RunFolder
 
 QUICK = {"hidden": (8, 8), "batch_size": 16, "log_every": 10, "eval_every": 0}
 BATCH = 16

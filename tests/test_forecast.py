@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from chary import forecast
 from chary.algos.bc import BCConfig, make_bc
-from chary.chunk import trace_update
-from chary.cost import cost_of
-from chary.forecast import Forecast
-from chary.progress import TrainingDisplay, _summary, duration
+from chary.execution.cost import cost_of
+from chary.execution.program import trace_update
+from chary.host.terminal import TrainingDisplay, _summary, duration
+from chary.training import time_left as forecast
+from chary.training.time_left import Forecast
 
 BATCH, OBSERVATION, ACTION = 16, 3, 2
 

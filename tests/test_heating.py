@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary.data.scaling import uneven_scales
-from chary.statistics import area_under_roc
+from chary.report.statistics import area_under_roc
 
 HEATING = Path(__file__).parents[1] / "examples" / "heating"
 

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chary import statistics
 from chary.errors import CharyError
-from chary.targets import lower_confidence_bound, mean_and_std
+from chary.networks.targets import lower_confidence_bound, mean_and_std
+from chary.report import statistics
 from tests.test_acting import make_agent
 
 ROWS = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], np.float32)

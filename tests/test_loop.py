@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import chary
-from chary import loop
-from chary.chunk import initial_carry
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.group import Spec
-from chary.prepare import configure, make_plan
-from chary.runs import RunFolder
-from chary.settings import RunConfig
+from chary.execution.program import initial_carry
+from chary.runs.folder import RunFolder
+from chary.training import loop
+from chary.training.groups import Spec
+from chary.training.prepare import configure, make_plan
+from chary.training.run_config import RunConfig
 from tests.conftest import make_columns
 
 QUICK: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16, "log_every": 10, "eval_every": 0}
@@ -42,7 +42,7 @@ def lines(folder: Path, log: str) -> str:
 @pytest.mark.parametrize("algorithm", ["msg", "bc"])
 def test_chunks_of_any_length_give_the_same_bits(algorithm: str, dataset: Dataset) -> None:
     config, run = configure(algorithm, "none", dataset.name)
-    config, run = chary.settings.apply(
+    config, run = chary.config.apply(
         {**settings_of(algorithm), "reward_scale": 1.0, "reward_shift": 0.0}, config, run, source=""
     )
     plan = make_plan(algorithm, [Spec(config, run)], dataset)

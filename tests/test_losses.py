@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chary.losses import (
+from chary.networks.losses import (
     binary_weights,
     expectile_loss,
     exponential_weights,
     sampled_log_sum_exp,
     td_loss,
 )
-from chary.policies import TanhGaussian, TanhMixture
+from chary.networks.policies import TanhGaussian, TanhMixture
 
 
 def best(values: np.ndarray, expectile: float) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chary.machine import command_line
+from chary.host.machine import command_line
 
 
 @pytest.mark.parametrize(

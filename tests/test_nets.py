@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import chary
+from chary.config import Matmul
 from chary.data.dataset import Dataset
-from chary.nets import MLP
-from chary.products import learning_from, multiplying_in, product
-from chary.runs import RunFolder
-from chary.settings import Matmul
+from chary.networks.layers import MLP
+from chary.networks.matmul import learning_from, multiplying_in, product
+from chary.runs.folder import RunFolder
 
 
 def test_weights_start_glorot_scaled_and_truncated_and_biases_at_zero() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import chary
 from chary import data
-from chary.runs import RunFolder
+from chary.runs.folder import RunFolder
 
 ARCHIVES = Path(__file__).parent / "old_runs"
 SETTINGS = {

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chary.policies import TAIL, Policy, TanhGaussian
+from chary.networks.policies import TAIL, Policy, TanhGaussian
 
 
 def law(loc: float, scale: float, size: int = 1) -> TanhGaussian:

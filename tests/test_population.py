@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 
 import chary
-from chary import chunk, loop, population, prepare, training
 from chary.cli import main
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError, DivergedError
-from chary.runs import RunFolder
+from chary.execution import program as chunk
+from chary.runs.folder import RunFolder
+from chary.training import loop, population, prepare
+from chary.training import start as training
 
 QUICK: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16, "log_every": 10, "eval_every": 0}
 MSG_QUICK: dict[str, Any] = {**QUICK, "members": 2, "warmup_steps": 5}

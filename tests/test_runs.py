@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import chary
-from chary import checkpoints
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.files import jsonable
-from chary.runs import RunFolder, claimed
+from chary.host.files import jsonable
+from chary.runs import checkpoints
+from chary.runs.folder import RunFolder, claimed
 from tests.test_loop import QUICK, bits
 
 CONFIG: dict[str, Any] = {"algorithm": "bc", "run": {}, "settings": {}}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from chary import statistics
-from chary.statistics import (
+from chary.report import statistics
+from chary.report.statistics import (
     Estimate,
     area_under_roc,
     bootstrap,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chary.targets import (
+from chary.networks.targets import (
     TARGETS,
     deviations,
     expected_minimum,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import jax
 import pytest
 
-from chary import window_size as sizes
 from chary.algos.msg_config import MSGConfig
-from chary.window_size import window_size, working_set
+from chary.training import window_size as sizes
+from chary.training.window_size import window_size, working_set
 
 SMALL = MSGConfig(members=2, hidden=(4,), batch_size=4, warmup_steps=0, chunk=1)
 PAPER = MSGConfig(regulariser_samples="own")

@@ -4,19 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from chary.algorithms import check_algorithm
-from chary.algos import (
-    bc,
-    cql,
-    crr,
-    edac,
-    fbrc,
-    fql,
-    iql,
-    msg_config,
-    rebrac,
-    rem,
-    td3_bc,
-)
+from chary.algos import bc, cql, crr, edac, fbrc, fql, iql, msg_config, rebrac, rem, td3_bc
 from chary.algos.msg import make_msg
 from chary.types import Algorithm
 

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN
-from chary.optimise import adam_init, adam_step
-from chary.policies import Policy
-from chary.settings import require, require_layers, require_rate
+from chary.config import require, require_layers, require_rate
+from chary.networks.optimisers import adam_init, adam_step
+from chary.networks.policies import Policy
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 Loss = Literal["likelihood", "squared"]

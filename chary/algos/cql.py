@@ -38,7 +38,8 @@ from chary.algos.critics import (
     values_at,
     valuing,
 )
-from chary.losses import (
+from chary.config import require, require_finite
+from chary.networks.losses import (
     critic_metrics,
     sampled_log_sum_exp,
     soft_policy_loss,
@@ -46,10 +47,9 @@ from chary.losses import (
     td_targets,
     temperature_loss,
 )
-from chary.optimise import Trained, TrainedWithTarget, as_arrays, either
-from chary.policies import Policy
-from chary.settings import require, require_finite
-from chary.targets import smallest
+from chary.networks.optimisers import Trained, TrainedWithTarget, as_arrays, either
+from chary.networks.policies import Policy
+from chary.networks.targets import smallest
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 OverCritics: TypeAlias = Literal["sum", "mean"]

@@ -7,14 +7,8 @@ from typing import Any, Literal, TypeAlias
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from chary.config import require, require_backup, require_finite, require_layers, require_rate
 from chary.ensembles import Ensemble, EnsembleShape, make_ensemble
-from chary.settings import (
-    require,
-    require_backup,
-    require_finite,
-    require_layers,
-    require_rate,
-)
 from chary.types import PyTree
 
 LONG_RUN: dict[str, Any] = {"eval_every": 100_000, "log_every": 5_000}

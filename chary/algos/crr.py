@@ -21,17 +21,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, CriticConfig, acting, values_at, valuing
-from chary.losses import (
+from chary.config import require
+from chary.networks.losses import (
     binary_weights,
     exponential_weights,
     regression_loss,
     td_targets,
     weighted_cloning_loss,
 )
-from chary.optimise import TrainedWithTarget, as_arrays
-from chary.policies import Policy
-from chary.settings import require
-from chary.targets import smallest
+from chary.networks.optimisers import TrainedWithTarget, as_arrays
+from chary.networks.policies import Policy
+from chary.networks.targets import smallest
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 

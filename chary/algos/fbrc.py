@@ -23,17 +23,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, EntropyConfig, acting, smaller_of_two, target_entropy
-from chary.losses import (
+from chary.config import require, require_rate
+from chary.networks.losses import (
     critic_metrics,
     soft_policy_loss,
     td_loss,
     td_targets,
     temperature_loss,
 )
-from chary.optimise import Trained, TrainedWithTarget, as_arrays
-from chary.policies import MixturePolicy, Policy
-from chary.settings import require, require_rate
-from chary.targets import smallest
+from chary.networks.optimisers import Trained, TrainedWithTarget, as_arrays
+from chary.networks.policies import MixturePolicy, Policy
+from chary.networks.targets import smallest
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 

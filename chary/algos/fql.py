@@ -22,11 +22,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, CriticConfig, valuing
-from chary.losses import normalised, regression_loss, td_targets
-from chary.nets import MLP
-from chary.optimise import Trained, TrainedWithTarget, as_arrays
-from chary.settings import require
-from chary.targets import smallest
+from chary.config import require
+from chary.networks.layers import MLP
+from chary.networks.losses import normalised, regression_loss, td_targets
+from chary.networks.optimisers import Trained, TrainedWithTarget, as_arrays
+from chary.networks.targets import smallest
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 Aggregate = Literal["mean", "min"]

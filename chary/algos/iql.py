@@ -19,18 +19,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, CriticConfig, acting, smaller_of_two, valuing
-from chary.losses import (
+from chary.config import require
+from chary.networks.layers import MLP
+from chary.networks.losses import (
     expectile_loss,
     exponential_weights,
     regression_loss,
     td_targets,
     weighted_cloning_loss,
 )
-from chary.nets import MLP
-from chary.optimise import Trained, TrainedWithTarget, as_arrays
-from chary.policies import GaussianPolicy
-from chary.settings import require
-from chary.targets import smallest
+from chary.networks.optimisers import Trained, TrainedWithTarget, as_arrays
+from chary.networks.policies import GaussianPolicy
+from chary.networks.targets import smallest
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 

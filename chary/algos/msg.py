@@ -12,7 +12,7 @@ bound. One step does, for a batch (s, a, r, s') and the policy pi:
     targets   Q_target_i moves by tau towards Q_i
 
 No member ever sees another's value: that independence is what makes their spread mean uncertainty.
-Shared targets (`chary/targets.py`) give it up for one target for all, and cheaper ensembles
+Shared targets (`chary/networks/targets.py`) give it up for one target for all, and cheaper ensembles
 (`chary/ensembles/`) for weights that members share.
 """
 
@@ -22,7 +22,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary import losses
 from chary.algos import msg_parts as parts
 from chary.algos.critics import acting, valuing
 from chary.algos.msg_config import MSGConfig
@@ -31,9 +30,10 @@ from chary.algos.msg_parts import AnyPolicy
 from chary.algos.msg_state import MSGState, initial_state
 from chary.execution.critics import Asked, Learned
 from chary.execution.fused import Fused
-from chary.losses import critic_metrics, temperature_loss
-from chary.optimise import either, move_towards
-from chary.targets import TARGETS, deviations, mean_and_std
+from chary.networks import losses
+from chary.networks.losses import critic_metrics, temperature_loss
+from chary.networks.optimisers import either, move_towards
+from chary.networks.targets import TARGETS, deviations, mean_and_std
 from chary.types import Algorithm, Batch, Metrics
 
 

@@ -5,17 +5,12 @@ from math import inf
 from typing import Any, ClassVar, Literal, get_args
 
 from chary.algos.critics import LONG_RUN, TargetEntropy, require_target_entropy
-from chary.categorical import Bins
-from chary.devices import Devices
+from chary.config import require, require_backup, require_layers, require_rate
 from chary.ensembles import EnsembleShape, check_name
 from chary.errors import CharyError, unknown_name
-from chary.settings import (
-    require,
-    require_backup,
-    require_layers,
-    require_rate,
-)
-from chary.targets import TARGETS
+from chary.execution.devices import Devices
+from chary.networks.categorical import Bins
+from chary.networks.targets import TARGETS
 
 TargetName = Literal["independent", "double-q", "shared-mean", "shared-lcb", "shared-min"]
 Modulation = Literal["sign", "gaussian"]

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.msg_config import MSGConfig
-from chary.targets import TARGETS
-from chary.window import Window
+from chary.execution.windows import Window
+from chary.networks.targets import TARGETS
 
 
 class Noise(NamedTuple):

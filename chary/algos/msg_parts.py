@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary import losses
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise, draw_noise
 from chary.ensembles import Ensemble, make_ensemble
 from chary.errors import CharyError
-from chary.losses import td_loss
-from chary.policies import PointPolicy, Policy
-from chary.targets import (
+from chary.networks import losses
+from chary.networks.losses import td_loss
+from chary.networks.policies import PointPolicy, Policy
+from chary.networks.targets import (
     TARGETS,
     Objective,
     mean_and_std,

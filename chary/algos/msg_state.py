@@ -10,7 +10,7 @@ from chary.algos.critics import target_entropy
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_parts import AnyPolicy, make_policy
 from chary.ensembles import Ensemble
-from chary.optimise import Trained, adam_init, as_arrays
+from chary.networks.optimisers import Trained, adam_init, as_arrays
 from chary.types import OnlineAndTarget, PyTree
 
 

@@ -19,9 +19,9 @@ from jaxtyping import Array, Float
 
 from chary.algos.critics import LONG_RUN
 from chary.algos.td3 import TD3Config, TD3State, make_td3
-from chary.losses import normalised
-from chary.settings import require
-from chary.targets import smallest
+from chary.config import require
+from chary.networks.losses import normalised
+from chary.networks.targets import smallest
 from chary.types import Algorithm, Batch
 
 

@@ -20,9 +20,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, EntropyConfig
 from chary.algos.sac import NextValues, SACState, make_sac
-from chary.losses import critic_metrics, td_loss, td_targets
-from chary.settings import require
-from chary.targets import mean
+from chary.config import require
+from chary.networks.losses import critic_metrics, td_loss, td_targets
+from chary.networks.targets import mean
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 Kind = Literal["multihead", "deep"]

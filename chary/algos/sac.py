@@ -17,10 +17,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.critics import EntropyConfig, acting, target_entropy, valuing
 from chary.ensembles import Ensemble
-from chary.losses import soft_policy_loss, temperature_loss
-from chary.optimise import Trained, TrainedWithTarget, as_arrays
-from chary.policies import Policy
-from chary.targets import Objective, deviations, mean_and_std
+from chary.networks.losses import soft_policy_loss, temperature_loss
+from chary.networks.optimisers import Trained, TrainedWithTarget, as_arrays
+from chary.networks.policies import Policy
+from chary.networks.targets import Objective, deviations, mean_and_std
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 

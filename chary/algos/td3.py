@@ -19,11 +19,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import CriticConfig, smaller_of_two, valuing
-from chary.losses import regression_loss, td_targets
-from chary.optimise import TrainedWithTarget, as_arrays
-from chary.policies import DeterministicPolicy
-from chary.settings import require
-from chary.targets import smallest
+from chary.config import require
+from chary.networks.losses import regression_loss, td_targets
+from chary.networks.optimisers import TrainedWithTarget, as_arrays
+from chary.networks.policies import DeterministicPolicy
+from chary.networks.targets import smallest
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
 

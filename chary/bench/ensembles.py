@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chary.bench import timing
 from chary.bench.timing import Case
-from chary.progress import progress_bar
+from chary.host.terminal import progress_bar
 
 if TYPE_CHECKING:
     from chary.types import Algorithm
@@ -97,10 +97,11 @@ def time_once(case: Case, seconds: float) -> dict[str, Any]:
 
 def baseline_of(case: Case) -> "Algorithm[Any]":
     """CQL or F-BRC as the MSG paper ran them, for random data, with the shortest warm-up."""
-    from chary import algos, settings
+    from chary import algos
+    from chary import config as settings
 
     entry = algos.entry(case.ensemble)
     changes = {"hidden": case.hidden, "batch_size": timing.BATCH, "warmup_steps": 1}
     preset = {**entry.presets["msg-paper-antmaze"], **changes}
-    config, _ = settings.apply(preset, entry.config(), settings.RunConfig(), source=case.ensemble)
+    config, _ = settings.apply(preset, entry.config(), RunConfig(), source=case.ensemble)
     return entry.make(config, timing.OBSERVATION_SIZE, timing.ACTION_SIZE)

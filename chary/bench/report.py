@@ -37,8 +37,10 @@ def time_report(runs: int, lines: int) -> dict[str, Any]:
 
 def time_logging(dataset: str, steps: int) -> list[dict[str, Any]]:
     """Train MSG's small preset, and see how much of the time goes into what reports need."""
-    from chary import group, loop, training
-    from chary.runs import RunFolder
+    from chary.runs.folder import RunFolder
+    from chary.training import groups as group
+    from chary.training import loop
+    from chary.training import start as training
 
     spent: dict[str, float] = {}
     kept = {

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from chary.bench import timing
-from chary.envs import Task, find_task
+from chary.data.tasks import find_task
+from chary.envs import Task
 from chary.errors import CharyError
 
 TASKS = ("pointmaze-medium", "hopper-medium-v2", "antmaze-medium-diverse-v2")
@@ -69,9 +70,9 @@ def _evaluation(task: Task) -> float:
     """Whole episodes of an untrained policy of the usual size."""
     import jax
 
-    from chary.agent import Agent
     from chary.algos.bc import BCConfig, make_bc
     from chary.data.scaling import RewardTransform, Scaling
+    from chary.evaluation.agent import Agent
 
     environment: Any = task.make()
     sizes = environment.observation_space.shape[0], environment.action_space.shape[0]

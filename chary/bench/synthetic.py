@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.runs import RunFolder
+from chary.runs.folder import RunFolder
 
 DISCOUNT = 0.99
 PROBES, EPISODES, GRID = 256, 20, 40

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chary.machine import memory_in_use
+from chary.host.machine import memory_in_use
 
 if TYPE_CHECKING:
     from chary.algos.msg_config import MSGConfig
     from chary.data.dataset import Dataset
-    from chary.feed import Feed
+    from chary.execution.batches import Feed
     from chary.types import Algorithm
 
 OBSERVATION_SIZE, ACTION_SIZE, BATCH = 29, 8, 256
@@ -44,7 +44,7 @@ def stepper(algorithm: "Algorithm[Any]", feed: "Feed", runs: int = 1) -> Callabl
     """A function that makes so many updates (of all runs) and returns the seconds that each took."""
     import jax
 
-    from chary.chunk import initial_carry, together
+    from chary.execution.program import initial_carry, together
 
     sizes = OBSERVATION_SIZE, ACTION_SIZE
     carry = together([initial_carry(algorithm, BATCH, *sizes, seed=seed) for seed in range(runs)])
@@ -109,7 +109,7 @@ def config_of(case: Case) -> "MSGConfig":
 
 def chunk_of(case: Case) -> int:
     """As many members at a time as training takes."""
-    from chary.window_size import window_size
+    from chary.training.window_size import window_size
 
     return window_size(config_of(case), OBSERVATION_SIZE, ACTION_SIZE)
 
@@ -125,7 +125,7 @@ def algorithm_of(case: Case) -> "Algorithm[Any]":
 def feed_of(algorithm: "Algorithm[Any]", dataset: "Dataset", runs: int = 1) -> "Feed":
     """Batches of a dataset as it is, for so many runs."""
     from chary.data.scaling import RewardTransform, Scaling
-    from chary.feed import make_feed
+    from chary.execution.batches import make_feed
 
     scaling = Scaling.of(dataset, RewardTransform(), normalise_observations=False)
     return make_feed(algorithm, dataset, scaling, BATCH, seeds=range(runs))

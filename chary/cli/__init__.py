@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 
 from chary.errors import CharyError, unknown_name
-from chary.progress import show_warnings_plainly
+from chary.host.terminal import show_warnings_plainly
 from chary.version import __version__
 
 COMMANDS = {

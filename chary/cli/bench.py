@@ -6,9 +6,9 @@ from typing import Any
 import tyro
 
 from chary.cli.output import Flag, show
+from chary.config import require
 from chary.errors import unknown_name
-from chary.machine import cores, cpu_name, versions
-from chary.settings import require
+from chary.host.machine import cores, cpu_name, versions
 
 UPDATE_COLUMNS = {
     "members": "members", "hidden": "hidden", "alpha": "alpha", "samples": "samples of H",

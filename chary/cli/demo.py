@@ -4,9 +4,9 @@ from pathlib import Path
 
 import tyro
 
+from chary.cli.demo_run import EPISODES, run_demo
 from chary.cli.output import Flag, show
-from chary.demo import EPISODES, run_demo
-from chary.settings import require
+from chary.config import require
 
 COLUMNS = {
     "name": "", "success": "success", "steps_to_goal": "steps to goal",

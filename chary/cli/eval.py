@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from chary import acting, training
 from chary.cli.output import Flag, show
-from chary.settings import require
+from chary.config import require
+from chary.evaluation import acting
+from chary.training import start as training
 
 COLUMNS = {
     "run": "run", "act": "act", "episodes": "episodes", "success": "success",

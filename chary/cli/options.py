@@ -7,12 +7,13 @@ from typing import Annotated, Any, NamedTuple
 
 import tyro
 
-from chary import algos, settings
+from chary import algos
+from chary import config as settings
 from chary.algos import paper
 from chary.cli.output import Flag
 from chary.errors import CharyError
-from chary.prepare import configure
-from chary.settings import RunConfig
+from chary.training.prepare import configure
+from chary.training.run_config import RunConfig
 
 PRESET_HELP = (
     "Settings to start from: auto (what suits the dataset), none (the paper's defaults), paper (the "

@@ -21,7 +21,7 @@ def show(
 ) -> None:
     """Print rows; `columns` maps keys to headings, and JSON keeps every key and the other facts."""
     if as_json:
-        from chary.files import jsonable
+        from chary.host.files import jsonable
 
         print(json.dumps(jsonable({**facts, "rows": rows})))
         return

@@ -86,9 +86,9 @@ def _make(
     part: Any, eval_every: int, data: Path, runs: Path, out: Path, jobs: int
 ) -> dict[str, Any]:
     """Train a table's runs on one dataset and write its page."""
-    from chary.report.study import write_study
-    from chary.settings import RunConfig
     from chary.study import plan, runner
+    from chary.study.page import write_study
+    from chary.training.run_config import RunConfig
 
     file = data / f"{part.dataset}.hdf5"
     if not file.exists():

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import tyro
 
-from chary import population
 from chary.cli.output import Flag
 from chary.cli.runs import show_runs
-from chary.devices import Devices
-from chary.follower import follow
-from chary.processes import joined
+from chary.execution.devices import Devices
+from chary.execution.processes.meeting import joined
+from chary.training import population
+from chary.training.follower import follow
 
 
 def main(arguments: list[str]) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 
 from chary.cli.options import Option, option, parse
 from chary.cli.output import show
+from chary.config import require
 from chary.errors import unknown_name
-from chary.settings import require
 
 STUDIES = {
     "targets": "Compare rules for the TD targets: are the paper's independent targets what matters?",
@@ -31,8 +31,8 @@ def main(arguments: list[str]) -> int:
         raise unknown_name("study", name, STUDIES)
 
     from chary.algos.msg_config import MSGConfig
-    from chary.report.study import columns, table_rows, write_study
     from chary.study import cells, plan, runner
+    from chary.study.page import columns, table_rows, write_study
 
     varied = {
         "targets": {"targets"},

@@ -9,7 +9,7 @@ import tyro
 
 from chary.cli.output import Flag, show
 from chary.errors import unknown_name
-from chary.progress import say
+from chary.host.terminal import say
 
 if TYPE_CHECKING:
     from chary.theory.laboratory import Outcome

@@ -22,9 +22,9 @@ def _train(algorithm: str, options: list[str]) -> int:
     from chary.cli.options import option, parse
     from chary.cli.output import Flag
     from chary.cli.runs import show_runs
-    from chary.follower import follow
-    from chary.processes import joined
-    from chary.training import start
+    from chary.execution.processes.meeting import joined
+    from chary.training.follower import follow
+    from chary.training.start import start
 
     entry = algos.entry(algorithm)
     if any(o.startswith("--devices") for o in options) and not hasattr(entry.config, "devices"):
@@ -74,7 +74,7 @@ def _train(algorithm: str, options: list[str]) -> int:
             follow()
             return 0
         if own.seeds or own.population:
-            from chary import population
+            from chary.training import population
 
             varied = population.parse(own.population, algorithm, config)
             folders = [

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import tyro
 
+from chary.config import require
 from chary.errors import CharyError
-from chary.progress import say
-from chary.settings import require
+from chary.host.terminal import say
 
 
 def main(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from chary.errors import CharyError
-from chary.progress import progress_bar
+from chary.host.terminal import progress_bar
 
 CHUNK = 2**20
 PATIENCE = 60.0

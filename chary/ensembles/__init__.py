@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.errors import unknown_name
-from chary.targets import smallest
+from chary.networks.targets import smallest
 from chary.types import PyTree
 
 
@@ -104,7 +104,7 @@ def by_member(pairs: Float[Array, "*#member batch pair"]) -> Float[Array, "#memb
     return pairs[:, None] if pairs.ndim == 3 else pairs[None, None]
 
 
-from chary.ensembles import own
+from chary.ensembles import custom as own
 from chary.ensembles.batch import make_batch
 from chary.ensembles.deep import make_deep
 from chary.ensembles.dropout import make_dropout

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, by_member, join, outputs_of
-from chary.nets import LayerNorm, glorot, relu
-from chary.products import product
+from chary.networks.layers import LayerNorm, glorot, relu
+from chary.networks.matmul import product
 
 GAUSSIAN_STD = 0.5
 """Spread around 1 of Gaussian modulations, as in Wen et al."""

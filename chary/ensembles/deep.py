@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, join, outputs_of
-from chary.nets import MLP
+from chary.networks.layers import MLP
 
 
 def make_deep(shape: EnsembleShape) -> Ensemble:

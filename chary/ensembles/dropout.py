@@ -8,7 +8,7 @@ import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, by_member, join, outputs_of
-from chary.nets import MLP, relu
+from chary.networks.layers import MLP, relu
 
 FIXED_SEED = 0
 """Seed of the masks that predictions use."""

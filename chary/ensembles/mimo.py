@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, join, outputs_of
-from chary.nets import MLP, Dense
+from chary.networks.layers import MLP, Dense
 
 
 def make_mimo(shape: EnsembleShape) -> Ensemble:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape
 from chary.ensembles.deep import make_deep
-from chary.nets import MLP
+from chary.networks.layers import MLP
 
 
 class WithPrior(eqx.Module):

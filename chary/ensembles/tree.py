@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.ensembles import Ensemble, EnsembleShape, join
 from chary.ensembles.deep import each_network, separate_networks
-from chary.nets import MLP, Dense, relu
+from chary.networks.layers import MLP, Dense, relu
 
 
 class Tree(eqx.Module):

@@ -34,11 +34,12 @@ class Task(NamedTuple):
 
 
 # Modules of this package that know tasks, each through its own `find(name)`; imported when asked.
-KINDS = ("mazes", "antmaze", "locomotion", "control", "minari", "ogbench")
+KINDS = ("mazes", "antmaze", "locomotion", "control", "ogbench")
 
 
 def find_task(name: str) -> Task | None:
-    """The task of that name, if there is a simulator for it."""
+    """The task of that name, if there is a simulator for it here; `data.tasks` also knows of those that
+    datasets bring along."""
     for kind in KINDS:
         task = import_module(f"chary.envs.{kind}").find(name)
         if task is not None:

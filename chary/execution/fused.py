@@ -13,13 +13,51 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from chary.devices import Shards, divided, shards_of
 from chary.ensembles import Ensemble
 from chary.execution.critics import Asked, Learned, MemberLoss, Read
-from chary.optimise import Moving
-from chary.products import learning_from
+from chary.execution.devices import Shards, divided, shards_of
+from chary.execution.windows import Window, through_windows
+from chary.networks.matmul import learning_from
+from chary.networks.optimisers import BETA_1, BETA_2, EPSILON
 from chary.types import OnlineAndTarget, PyTree
-from chary.window import Window, through_windows
+
+
+class Moving(NamedTuple):
+    """All that changes when parameters learn: they, their slow average and Adam's moments."""
+
+    online: PyTree
+    target: PyTree
+    mu: PyTree
+    nu: PyTree
+
+    def step(
+        self,
+        gradient: PyTree,
+        count: Float[Array, ""],
+        learning_rate: Float[Array, ""],
+        tau: Float[Array, ""],
+        window: Window,
+    ) -> "Moving":
+        """Adam's step number `count` and the target average, for the members in a window.
+
+        Everything is read where it was written last: no array's old and new contents are needed at the
+        same time, so the compiler updates them all in place. Optax's own step, on slices, copies them.
+        """
+
+        def put(tree: PyTree, change: Callable[..., Array], *others: PyTree) -> PyTree:
+            return window.put(tree, jax.tree.map(change, window.of(tree), *others))
+
+        mu = put(self.mu, lambda m, g: (1.0 - BETA_1) * g + BETA_1 * m, gradient)
+        nu = put(self.nu, lambda v, g: (1.0 - BETA_2) * g**2 + BETA_2 * v, gradient)
+        mean_share, square_share = 1.0 - BETA_1**count, 1.0 - BETA_2**count
+
+        def moved(p: Array, m: Array, v: Array) -> Array:
+            direction = (m / mean_share) / (jnp.sqrt(v / square_share) + EPSILON)
+            return p - learning_rate * direction
+
+        online = put(self.online, moved, window.of(mu), window.of(nu))
+        target = put(self.target, lambda slow, new: slow + tau * (new - slow), window.of(online))
+        return Moving(online, target, mu, nu)
 
 
 class Linearised(NamedTuple):

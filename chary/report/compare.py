@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.lines import Record, is_number
-from chary.report.story import RunStory
-from chary.runs import headline
-from chary.statistics import (
+from chary.report.statistics import (
     Estimate,
     bootstrap,
     interquartile_mean,
@@ -19,6 +16,9 @@ from chary.statistics import (
     probability_of_improvement,
     worst_possible,
 )
+from chary.report.story import RunStory
+from chary.runs.folder import headline
+from chary.runs.lines import Record, is_number
 
 BOOKKEEPING = {
     "seed", "run", "dataset", "data_file", "log_every", "eval_every", "eval_episodes",

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chary.errors import CharyError
-from chary.files import jsonable
-from chary.lines import Record
+from chary.host.files import jsonable
 from chary.report.health import Health, examine
 from chary.report.page_data import curve_points, overview, run_data
 from chary.report.story import RunStory, read_run
-from chary.runs import NAMES, find_runs
+from chary.runs.folder import NAMES, find_runs
+from chary.runs.lines import Record
 
 SHARE = 0.1
 """Of one processor, at most, goes into looking at runs that are known, however many there are."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from chary.lines import is_number
+from chary.report.statistics import area_under_roc
 from chary.report.story import RunStory
-from chary.statistics import area_under_roc
+from chary.runs.lines import is_number
 
 ACTIONS = ("data", "policy", "random")
 """Whose actions the members are compared on, at the same dataset states."""

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chary.files import refuse_folder
-from chary.lines import Record
-from chary.progress import duration
+from chary.host.files import refuse_folder
+from chary.host.terminal import duration
 from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
+from chary.report.statistics import LEVEL
 from chary.report.tables import cell_text, markdown_table, write_page
-from chary.statistics import LEVEL
+from chary.runs.lines import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ def draw_maze(
 ) -> None:
     """Heat maps of mean, std and lower confidence bound at rest, and each policy's paths.
 
-    `maps` is what `chary.diagnose.maze_maps` gives, `data` a sample of logged positions.
+    `maps` is what `chary.evaluation.diagnostics.maze_maps` gives, `data` a sample of logged positions.
     """
     import matplotlib
 

@@ -5,8 +5,8 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from chary.files import write_result
-from chary.lines import Record
+from chary.host.files import write_result
+from chary.runs.lines import Record
 
 
 def write_report(data: Record, destination: Path) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from chary.lines import Record, are_numbers, way_of
 from chary.report import compare, health, maps, verdicts
 from chary.report.compare import Group
 from chary.report.health import ACTIONS, LATER, Actions, Health, Look, Sweep
+from chary.report.statistics import LEVEL, bootstrap_each
 from chary.report.story import RunStory, thin
-from chary.statistics import LEVEL, bootstrap_each
+from chary.runs.lines import Record, are_numbers, way_of
 from chary.version import __version__
 
 POINTS = 250_000

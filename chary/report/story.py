@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from chary.acting import resolve
 from chary.errors import CharyError
-from chary.lines import Record, is_number
-from chary.report.sound import require_shapes, require_summary
-from chary.runs import LOGS, RunFolder, find_runs, headline, seconds_in, speed_in
+from chary.evaluation.acting import resolve
+from chary.runs.diagnostics import require_shapes, require_summary
+from chary.runs.folder import LOGS, RunFolder, find_runs, headline, seconds_in, speed_in
+from chary.runs.lines import Record, is_number
 
 Columns = dict[str, np.ndarray]
 """Equally long arrays by name, `step` among them; NaN where a line had no such number."""

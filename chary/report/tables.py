@@ -40,8 +40,8 @@ def write_page(
     after: str = "",
 ) -> None:
     """A result as a page of Markdown: the command that made it, what to know, and the table."""
-    from chary.files import write_result
-    from chary.machine import command_line
+    from chary.host.files import write_result
+    from chary.host.machine import command_line
 
     parts = [f"# {title}", f"    {command_line()}", *notes, markdown_table(rows, columns), after]
     write_result(destination, "\n\n".join(part.rstrip() for part in parts if part) + "\n")

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from chary.errors import unknown_name
-from chary.prepare import configure
 from chary.study.cells import LEARNED_FROM, Cell
+from chary.training.prepare import configure
 
 PLAIN, FAST = "paper", "antmaze-fast"
 """Presets: the paper's for the maze, and the one for a laptop."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chary import algos
+from chary.config import refuse_repeats, require
 from chary.ensembles import ENSEMBLES, check_name
 from chary.errors import unknown_name
-from chary.prepare import configure
-from chary.settings import refuse_repeats, require
-from chary.targets import TARGETS
+from chary.networks.targets import TARGETS
+from chary.training.prepare import configure
 
 LEARNED_FROM = ("reward_scale", "reward_shift", "return_range", "normalise_observations")
 """Settings of a run that say what an algorithm sees of the data: each has its own way with it."""

@@ -16,8 +16,8 @@ from chary.bench.timing import (
     random_dataset,
     stepper,
 )
-from chary.chunk import trace_update
-from chary.cost import Cost, cost_of
+from chary.execution.cost import Cost, cost_of
+from chary.execution.program import trace_update
 from chary.study.antmaze import Part
 from chary.study.cells import Cell
 

@@ -5,15 +5,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chary import algos, group, prepare
+from chary import algos
 from chary.algos.size import CriticSize, critic_size
+from chary.config import refuse_repeats, require
 from chary.data.scaling import RewardTransform
-from chary.envs import find_task
+from chary.data.tasks import find_task
 from chary.errors import CharyError
-from chary.loop import is_over
-from chary.runs import RunFolder
-from chary.settings import RunConfig, refuse_repeats, require
+from chary.runs.folder import RunFolder
 from chary.study.cells import Cell
+from chary.training import groups as group
+from chary.training import prepare
+from chary.training.loop import is_over
+from chary.training.run_config import RunConfig
 
 
 class Job(NamedTuple):

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from chary.acting import resolve
+from chary.evaluation.acting import resolve
 from chary.report.health import ACTIONS, spread
-from chary.runs import RunFolder, seconds_in
-from chary.statistics import bootstrap, worst_possible
+from chary.report.statistics import bootstrap, worst_possible
+from chary.runs.folder import RunFolder, seconds_in
 from chary.study.plan import Job, Plan
 
 

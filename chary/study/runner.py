@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from chary import settings
+from chary import config as settings
 from chary.errors import CharyError
-from chary.loop import stop_requests
-from chary.machine import cores
-from chary.progress import StudyDisplay, duration, say
+from chary.host.machine import cores
+from chary.host.terminal import StudyDisplay, duration, say
 from chary.study.plan import Job, Plan
 from chary.study.results import describe_run
+from chary.training.loop import stop_requests
 
 LOOK_SECONDS = 0.2
 """Time between looks at the processes."""

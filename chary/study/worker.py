@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 from chary.errors import CharyError, DivergedError
-from chary.progress import show_warnings_plainly
+from chary.host.terminal import show_warnings_plainly
 
 
 def main() -> int:
@@ -23,8 +23,10 @@ def main() -> int:
     sys.argv = job["command"]
     show_warnings_plainly()
 
-    from chary import algos, settings, training
-    from chary.settings import RunConfig
+    from chary import algos
+    from chary import config as settings
+    from chary.training import start as training
+    from chary.training.run_config import RunConfig
 
     try:
         run = settings.from_json(RunConfig, job["run"])

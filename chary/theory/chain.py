@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.nets import Dense
-from chary.optimise import adam_init, adam_step
-from chary.progress import progress_bar
-from chary.settings import require, require_rate, to_json
-from chary.targets import TARGETS, Targets
+from chary.config import require, require_rate, to_json
+from chary.host.terminal import progress_bar
+from chary.networks.layers import Dense
+from chary.networks.optimisers import adam_init, adam_step
+from chary.networks.targets import TARGETS, Targets
 from chary.theory import mdp, resumable
 from chary.theory.mdp import Chain
 from chary.theory.members import for_every_member

@@ -6,16 +6,16 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chary.config import to_json
 from chary.errors import CharyError, unknown_name
-from chary.files import jsonable, write_whole
-from chary.machine import cores, cpu_name
-from chary.progress import duration
+from chary.host.files import jsonable, write_whole
+from chary.host.machine import cores, cpu_name
+from chary.host.terminal import duration
 from chary.report.tables import markdown_table, write_page
-from chary.report.theory import draw_chain, draw_linear, draw_width
-from chary.settings import to_json
 from chary.theory import chain, linear, mdp, width, width_config
 from chary.theory.chain import ChainConfig
 from chary.theory.claims import claims
+from chary.theory.figures import draw_chain, draw_linear, draw_width
 from chary.theory.linear import LinearConfig
 from chary.theory.width_config import WidthConfig
 

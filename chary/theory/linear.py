@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from chary.config import require
 from chary.errors import CharyError
-from chary.settings import require
 
 TOGETHER = 100
 """Runs that are computed at once: as many as the processor's cache can hold."""

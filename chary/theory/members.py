@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import jax
 
-from chary.chunk import compiler_options, one_of, together
-from chary.machine import cores
+from chary.execution.program import compiler_options, one_of, together
+from chary.host.machine import cores
 
 Fitted = TypeVar("Fitted")
 

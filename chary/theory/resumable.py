@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import jax
 
-from chary import checkpoints
 from chary.errors import CharyError
-from chary.parts import check_settings, locked
+from chary.host.parts import check_settings, locked
+from chary.runs import checkpoints
 
 State = TypeVar("State")
 

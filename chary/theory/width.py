@@ -14,9 +14,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from chary.config import to_json
 from chary.data.collect import run_jobs
-from chary.progress import progress_bar
-from chary.settings import to_json
+from chary.host.terminal import progress_bar
 from chary.theory import erf_networks, kernels, linearised, mdp, resumable
 from chary.theory.collapse import constants, constants_row
 from chary.theory.erf_networks import PARAMETERISATIONS, Network

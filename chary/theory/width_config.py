@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from chary.settings import require, require_rate
+from chary.config import require, require_rate
 from chary.theory import mdp
 from chary.theory.kernels import Kernels
 from chary.theory.mdp import Chain

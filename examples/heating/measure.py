@@ -19,9 +19,9 @@ import numpy as np
 from house import COLUMNS, MOST_POWER, House, make_log, write_csv
 
 import chary
-from chary.agent import Agent
 from chary.data.dataset import Dataset
-from chary.statistics import area_under_roc
+from chary.evaluation.agent import Agent
+from chary.report.statistics import area_under_roc
 
 HELD_OUT = 20
 """Episodes at the end of the log that are kept from training."""

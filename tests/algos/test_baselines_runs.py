@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import chary
-from chary import algos, prepare
+from chary import algos
 from chary.cli import main
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
+from chary.training import prepare
 
 TINY: dict[str, dict[str, Any]] = {
     "iql": {"policy_decay_steps": 20},

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chary import prepare as settings
 from chary.algos import cql
 from chary.algos.cql import CQLConfig
+from chary.training import prepare as settings
 from tests.algos.double import (
     ACTION,
     GAMMA,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from chary.algos.fql import Flow, FQLConfig, draw_noise, flow_loss, settled_noise
-from chary.nets import MLP
-from chary.optimise import Trained
+from chary.networks.layers import MLP
+from chary.networks.optimisers import Trained
 from chary.types import Batch
 from tests.algos.double import (
     ACTION,

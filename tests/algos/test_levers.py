@@ -11,8 +11,8 @@ import pytest
 from chary.algos.msg import MSGState, make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import draw_noise
-from chary.categorical import Bins
 from chary.errors import CharyError
+from chary.networks.categorical import Bins
 from tests.algos.double import (
     ACTION,
     GAMMA,

@@ -18,9 +18,9 @@ from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise, draw_noise
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.optimise import Trained
-from chary.runs import RunFolder
-from chary.targets import TARGETS, lower_confidence_bound
+from chary.networks.optimisers import Trained
+from chary.networks.targets import TARGETS, lower_confidence_bound
+from chary.runs.folder import RunFolder
 from chary.types import Algorithm, Batch
 
 OBSERVATION, ACTION, SIZE = 3, 2, 3

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import chary
-from chary import prepare, training
 from chary.algos import paper
 from chary.cli import main
 from chary.data import formats
@@ -19,6 +18,8 @@ from chary.data.sources import NAMED
 from chary.errors import CharyError
 from chary.study import plan
 from chary.study.cells import Cell
+from chary.training import prepare
+from chary.training import start as training
 from tests.conftest import make_columns, run_chary
 
 # Table 1 as it is printed: N = 64 (score, its deviation, beta, alpha), then N = 4.
@@ -55,7 +56,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         configs.append(config)
         raise StartedError("enough")
 
-    monkeypatch.setattr("chary.training.start", start)
+    monkeypatch.setattr("chary.training.start.start", start)
     monkeypatch.setattr(training, "start", start)
     return configs
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chary import population, prepare
 from chary.algos import paper
 from chary.cli import main
 from chary.data.dataset import Dataset
+from chary.training import population, prepare
 from tests.conftest import make_columns
 
 # Appendices A.1, B.1 and C.1.

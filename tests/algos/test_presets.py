@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import chary
-from chary import algos, prepare
+from chary import algos
 from chary.data.dataset import Dataset
+from chary.training import prepare
 from tests.algos.sources import SOURCES
 
 PRESETS = [(name, preset) for name, table in SOURCES.items() for preset in table]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chary import algos
-from chary.losses import normalised
+from chary.networks.losses import normalised
 from tests.algos.double import (
     ACTION,
     GAMMA,

@@ -10,10 +10,10 @@ import pytest
 from chary.algos.msg import make_msg
 from chary.bench import ensembles, feeds, population, simulation, start, timing, updates
 from chary.bench.timing import Case
-from chary.chunk import trace_update
 from chary.cli import main
-from chary.cost import cost_of
 from chary.errors import CharyError
+from chary.execution.cost import cost_of
+from chary.execution.program import trace_update
 
 
 @pytest.fixture(autouse=True)

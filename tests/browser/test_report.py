@@ -11,7 +11,7 @@ from chary.bench.synthetic import synthetic_run
 from chary.report.page import write_report
 from chary.report.page_data import page_data
 from chary.report.story import read_runs
-from chary.runs import RunFolder
+from chary.runs.folder import RunFolder
 from tests.browser.chromium import until, zoom, zoomed
 
 NASTY = "<img src=x onerror=window.pwned=1>"

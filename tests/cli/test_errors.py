@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chary.errors import CharyError
-from chary.training import open_run
+from chary.training.start import open_run
 from tests.conftest import make_columns, run_chary
 
 Files = dict[str, bytes]

@@ -14,8 +14,9 @@ import jax
 import numpy as np
 import pytest
 
-from chary import checkpoints, training
 from chary.data import formats
+from chary.runs import checkpoints
+from chary.training import start as training
 from tests.conftest import run_chary
 
 TINY = {

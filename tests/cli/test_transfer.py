@@ -14,7 +14,7 @@ from chary.data import formats
 from chary.data.collect.mazes import Job, collect_block
 from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
-from chary.training import open_run
+from chary.training.start import open_run
 from tests.conftest import run_chary
 
 Chary = Callable[..., tuple[int, str, str]]

@@ -8,7 +8,7 @@ import pytest
 from chary.data import finite
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.training import train
+from chary.training.start import train
 
 RNG = np.random.default_rng(0)
 SIZE = 600

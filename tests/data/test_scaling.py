@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import chary
-from chary import prepare, settings
+from chary import config as settings
 from chary.cli.options import parse
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling, standard_rewards, uneven_scales
-from chary.runs import RunFolder
-from chary.settings import RunConfig
+from chary.runs.folder import RunFolder
+from chary.training import prepare
+from chary.training.run_config import RunConfig
 from tests.conftest import make_columns
 
 Columns = dict[str, np.ndarray]

@@ -8,7 +8,7 @@ import pytest
 from chary.data.dataset import COLUMNS, Dataset
 from chary.data.summary import CELLS, summarise
 from chary.envs.mazes import MAZES
-from chary.files import jsonable
+from chary.host.files import jsonable
 
 
 def test_counts_and_ranges_are_those_of_the_data(dataset: Dataset) -> None:

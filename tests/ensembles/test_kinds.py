@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from chary.algos.msg_config import MSGConfig
+from chary.config import to_json
 from chary.ensembles import ENSEMBLES, EnsembleShape, make_ensemble
 from chary.ensembles.batch import make_batch
 from chary.ensembles.deep import make_deep
@@ -18,8 +19,7 @@ from chary.ensembles.mimo import make_mimo
 from chary.ensembles.multihead import make_multihead
 from chary.ensembles.prior import make_prior
 from chary.ensembles.tree import Tree, make_tree
-from chary.nets import MLP, Dense
-from chary.settings import to_json
+from chary.networks.layers import MLP, Dense
 from tests.ensembles.shapes import (
     ACTION,
     BATCH,

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import chary
-from chary import checkpoints
 from chary.algos.msg import MSGState, make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import draw_noise
-from chary.chunk import Carry, compile_chunk, initial_carry
 from chary.data.dataset import Dataset
 from chary.ensembles import ENSEMBLES, make_ensemble
 from chary.errors import CharyError
-from chary.targets import TARGETS
+from chary.execution.program import Carry, compile_chunk, initial_carry
+from chary.networks.targets import TARGETS
+from chary.runs import checkpoints
 from chary.types import Algorithm, Batch, Metrics
 from tests.ensembles.shapes import (
     ACTION,

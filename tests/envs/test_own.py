@@ -14,7 +14,7 @@ from chary.cli import main
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.runs import RunFolder
+from chary.runs.folder import RunFolder
 from tests.test_acting import ECHO, Echo, make_agent
 
 MODULE = """

@@ -11,9 +11,9 @@ from chary.bench.synthetic import synthetic_run
 from chary.cli import main
 from chary.report.follow import Follower
 from chary.report.page_data import page_data
+from chary.report.statistics import interquartile_mean
 from chary.report.story import read_runs
-from chary.runs import RunFolder
-from chary.statistics import interquartile_mean
+from chary.runs.folder import RunFolder
 
 
 def scored(folder: RunFolder, scores: list[float | None], **more: Any) -> RunFolder:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from chary.data.dataset import Dataset
-from chary.envs import find_task
+from chary.data.tasks import find_task
 from chary.errors import CharyError
 from chary.report.dataset import draw_dataset
 from tests.conftest import make_columns, run_chary

@@ -11,7 +11,7 @@ import pytest
 from chary.report import follow, page_data
 from chary.report.follow import Follower
 from chary.report.story import RunStory
-from chary.runs import RunFolder
+from chary.runs.folder import RunFolder
 
 STEPS, EVERY = 1_000, 100
 

@@ -12,7 +12,7 @@ from chary.bench.synthetic import synthetic_run
 from chary.report.follow import Follower
 from chary.report.page_data import page_data
 from chary.report.story import read_run, read_runs
-from chary.runs import RunFolder
+from chary.runs.folder import RunFolder
 
 Damage = Callable[[RunFolder], None]
 HUGE = 10**400

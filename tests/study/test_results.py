@@ -11,14 +11,14 @@ import pytest
 from chary.algos.msg_config import MSGConfig
 from chary.algos.size import CriticSize
 from chary.bench.synthetic import synthetic_run
-from chary.report.study import columns, table_rows
-from chary.report.study_figure import curve, draw_study
-from chary.runs import RunFolder
-from chary.settings import RunConfig
-from chary.statistics import worst_possible
+from chary.report.statistics import worst_possible
+from chary.runs.folder import RunFolder
 from chary.study.cells import Cell
+from chary.study.figure import curve, draw_study
+from chary.study.page import columns, table_rows
 from chary.study.plan import Job, Plan
 from chary.study.results import describe_run, gather, worst_of
+from chary.training.run_config import RunConfig
 
 STEPS = (100, 200, 300)
 

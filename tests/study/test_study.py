@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from chary.cli import main
-from chary.runs import RunFolder
+from chary.runs.folder import RunFolder
 from tests.conftest import make_columns, run_chary
 
 TINY = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from chary.errors import CharyError
-from chary.targets import TARGETS
+from chary.networks.targets import TARGETS
 from chary.theory import chain, mdp
 from chary.theory.chain import ChainConfig
 from chary.theory.members import for_every_member

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from chary.cli.theory import main
+from chary.config import to_json
 from chary.errors import CharyError
-from chary.settings import to_json
 from chary.theory import chain, laboratory, width_config
 from chary.theory.claims import claims
 from chary.theory.linear import LinearConfig

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chary import checkpoints
 from chary.errors import CharyError
+from chary.runs import checkpoints
 from chary.theory import chain, mdp, resumable
 from chary.types import PyTree
 from tests.theory.test_chain import TINY

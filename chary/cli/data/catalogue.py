@@ -10,7 +10,7 @@ from chary.cli.output import Flag, show
 from chary.data import load
 from chary.data.dataset import Dataset
 from chary.data.sources import NAMED
-from chary.envs import find_task
+from chary.data.tasks import find_task
 from chary.report.dataset import draw_dataset
 
 

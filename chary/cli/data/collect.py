@@ -8,13 +8,13 @@ import tyro
 
 from chary.cli.data.catalogue import describe
 from chary.cli.output import Flag, show
+from chary.config import require
 from chary.data import formats, load
 from chary.data.collect import antmaze, locomotion
 from chary.data.collect.controllers import MUST_HOLD, Controller, read_controller
 from chary.data.dataset import Dataset
 from chary.data.sources import collected
 from chary.errors import CharyError, unknown_name
-from chary.settings import require
 
 NAMES = (*collected.TRANSITIONS, *antmaze.MAZES, *locomotion.NAMES)
 Files = Annotated[

@@ -22,9 +22,9 @@ from chary.data import formats
 from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.machine import cores
-from chary.parts import check_settings, locked
-from chary.progress import progress_bar
+from chary.host.machine import cores
+from chary.host.parts import check_settings, locked
+from chary.host.terminal import progress_bar
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")

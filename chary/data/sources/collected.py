@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from chary import machine
 from chary.data import formats
 from chary.data.collect.mazes import collect_maze
 from chary.data.dataset import Dataset
 from chary.data.sources import SPARSE, UNCHANGED, NamedDataset
 from chary.errors import CharyError
+from chary.host import machine
 
 # Part of the cached file's name: raise it when a recipe changes what it collects.
 RECIPE = 2

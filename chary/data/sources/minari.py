@@ -113,7 +113,7 @@ def write(dataset: Dataset, dataset_id: str) -> Path:
     from minari.namespace import create_namespace, list_local_namespaces
     from minari.utils import __version__ as version
 
-    from chary.envs import find_task
+    from chary.data.tasks import find_task
 
     _check_chained(dataset)
     folder = folder_of(dataset_id)

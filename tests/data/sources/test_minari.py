@@ -20,12 +20,12 @@ from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
 from chary.data.sources import find
 from chary.data.sources import minari as source
-from chary.envs import find_task
+from chary.data.tasks import find_task
 from chary.envs.flatten import FlatObservation, flatten, vector_space
 from chary.envs.mazes import PointMaze
 from chary.errors import CharyError
-from chary.evaluate import evaluate
-from chary.training import train
+from chary.evaluation.rollouts import evaluate
+from chary.training.start import train
 from tests.conftest import make_columns
 
 

@@ -13,7 +13,7 @@ from chary.data.sources import ogbench as source
 from chary.envs import find_task
 from chary.envs.ogbench import make, make_original, parse
 from chary.errors import CharyError
-from chary.evaluate import evaluate
+from chary.evaluation.rollouts import evaluate
 
 NAME = "ogbench-pointmaze-medium-navigate-singletask-task1-v0"
 LENGTH = 30

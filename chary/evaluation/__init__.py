@@ -1,0 +1,1 @@
+"""A trained policy in use: acting, doubting, and running in a simulator."""

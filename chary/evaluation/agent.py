@@ -1,0 +1,224 @@
+"""A trained policy and its critics, in the environment's own units: what users hold in their hands."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chary.data.scaling import Scaling
+from chary.envs import Task
+from chary.errors import CharyError
+from chary.evaluation.acting import MODE, Acting, resolve
+from chary.evaluation.inputs import UNNAMED, Invalid, Names, actions_of, rows_of
+from chary.evaluation.own_env import own_task
+from chary.evaluation.rollouts import Act, EvalResult, Moments, evaluate
+from chary.networks.targets import lower_confidence_bound, mean_and_std
+from chary.types import Algorithm
+
+BLOCK = 16
+"""Rows that one call of the compiled policy takes."""
+
+
+class Uncertainty(NamedTuple):
+    """What the critics say of state-action pairs, in the learner's reward units."""
+
+    members: np.ndarray
+    """(member, batch): each critic's own value."""
+    mean: np.ndarray
+    std: np.ndarray
+    """Their standard deviation: what the doubt is measured by. Infinite where nothing is known, because
+    the input or a critic's value is no number; never 0 for want of a number."""
+    lcb: np.ndarray
+    """mean + beta * std: the bound that the policy climbs. Minus infinity where nothing is known."""
+
+
+class Agent:
+    """Acts, and says how sure it is. Made by `chary.train` and `chary.open_run`."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm[Any],
+        state: Any,
+        scaling: Scaling,
+        task: Task | None,
+        *,
+        seed: int,
+        folder: Path,
+        env: str | None = None,
+        names: Names = UNNAMED,
+    ):
+        self.algorithm = algorithm
+        self.state = state
+        self.scaling = scaling
+        self.task = task
+        """The simulator that belongs to the dataset, if there is one."""
+        self.seed = seed
+        self.folder = folder
+        """The run folder this was learned in."""
+        self.env = env
+        """The simulator that the run names, which is made when it is needed."""
+        self.names = names
+        """What the data's columns are called, where that is known."""
+
+    def act(
+        self,
+        observations: np.ndarray,
+        *,
+        key: Any = None,
+        best_of: int | None = None,
+        invalid: Invalid = "refuse",
+    ) -> np.ndarray:
+        """Actions for one observation or a batch: the policy's mode, a sample with a JAX key, or with
+        `best_of` the sample of so many whose lower confidence bound is largest.
+
+        Observations with NaN or infinite values are refused; with `invalid="outside"` their rows of
+        actions are NaN instead.
+        """
+        rows, sound = self._rows(observations, invalid)
+        if key is None or best_of is not None:
+            each = Moments(np.arange(len(rows), dtype=np.uint32), np.zeros(len(rows), np.uint32))
+            way = MODE if best_of is None else resolve(f"best-of-{best_of}").main
+            key = _evaluation_key(self.seed, 0) if key is None else key
+            unit = self._act_by_row(way, rows, each, key)
+        else:
+            unit = self.algorithm.act(self.state, jnp.asarray(rows), key=key)
+        actions = self.scaling.from_unit(np.asarray(unit))
+        actions = np.where(sound[:, None], actions, np.float32(np.nan))
+        return actions if np.ndim(observations) == 2 else actions[0]
+
+    def _rows(self, observations: np.ndarray, invalid: Invalid) -> tuple[np.ndarray, np.ndarray]:
+        """A row in the learner's units for each observation, and whether it is sound."""
+        size = len(self.scaling.observation_mean)
+        rows = rows_of("observations", observations, size, self.names.observations, invalid=invalid)
+        return self.scaling.observations(rows.values), rows.sound
+
+    def _acting(self, way: Acting, step: int) -> Act:
+        """What an evaluation at a step acts by; each action is decided by its row and moment alone."""
+        key = _evaluation_key(self.seed, step)
+
+        def act(observations: np.ndarray, moments: Moments) -> np.ndarray:
+            # A simulator that breaks down must not end a training: its action is no number either.
+            rows, sound = self._rows(observations, "outside")
+            unit = self._act_by_row(way, rows, moments, key)
+            return np.where(sound[:, None], self.scaling.from_unit(unit), np.float32(np.nan))
+
+        return act
+
+    def _act_by_row(self, way: Acting, rows: np.ndarray, moments: Moments, key: Any) -> np.ndarray:
+        """Each row by itself, always in blocks of one size: the same bits in any company."""
+        spare = -len(rows) % BLOCK
+        blocks = np.pad(rows, ((0, spare), (0, 0))).reshape(-1, BLOCK, rows.shape[1])
+        episodes, times = (np.pad(m, (0, spare)).reshape(-1, BLOCK) for m in moments)
+        # The state is whole here, on however many devices it was trained.
+        algorithm = replace(self.algorithm, spread=None)
+        acted = [
+            _act_in_block(way.choose, algorithm, self.state, key, *block)
+            for block in zip(blocks, episodes, times, strict=True)
+        ]
+        return np.concatenate(acted)[: len(rows)]
+
+    def uncertainty(
+        self, observations: np.ndarray, actions: np.ndarray, *, invalid: Invalid = "refuse"
+    ) -> Uncertainty:
+        """Each critic's value of the pairs, their mean, spread, and lower confidence bound.
+
+        Observations and actions that are NaN or infinite, and actions outside their bounds, are
+        refused. With `invalid="outside"` their answer is that nothing is known: NaN values, an infinite
+        standard deviation, a bound of minus infinity.
+        """
+        if self.algorithm.values is None or self.algorithm.beta is None:
+            raise CharyError("this algorithm has no critics, so it knows no uncertainty.")
+        bounds = self.scaling.action_low, self.scaling.action_high
+        rows, sound = self._rows(observations, invalid)
+        asked = actions_of(actions, *bounds, self.names.actions, invalid=invalid)
+        if len(rows) != len(asked.values):
+            raise CharyError(
+                f"{len(rows)} observation(s) but {len(asked.values)} action(s): each needs the other."
+            )
+        unit = self.scaling.to_unit(asked.values)
+        believed = _believed(self.algorithm.values, self.algorithm.beta, self.state, rows, unit)
+        members, mean, std, lcb = (np.asarray(x) for x in believed)
+        known = sound & asked.sound & np.isfinite(members).all(axis=0) & np.isfinite(std)
+        return Uncertainty(
+            np.where(sound & asked.sound, members, np.float32(np.nan)),
+            np.where(known, mean, np.float32(np.nan)),
+            np.where(known, std, np.float32(np.inf)),
+            np.where(known, lcb, np.float32(-np.inf)),
+        )
+
+    def evaluate(
+        self,
+        env: Any = None,
+        episodes: int = 100,
+        *,
+        act: str = "mode",
+        step: int = 0,
+        paths: int = 0,
+        stop_asked: Callable[[], bool] = lambda: False,
+    ) -> EvalResult:
+        """Run the policy in a simulator: `env` is a Gymnasium environment or its id, `"module:make"`, or
+        a function that makes one. Without it, the task that belongs to the dataset; `evaluate(20)` is 20
+        episodes of that.
+
+        `act` is how: by its `mode`, by a `sample` at every step, by the sample with the largest bound of
+        32 (`best-of-32`), or `both` mode and sample, which runs every start twice and has the samples'
+        results in `EvalResult.sampled`.
+        """
+        if isinstance(env, int):
+            env, episodes = None, env
+        env, ways = env or self.env, resolve(act)
+        task = self.task if env is None else own_task(env, self.scaling)
+        if task is None:
+            raise CharyError(
+                "this dataset has no simulator to evaluate in. Name one: agent.evaluate(env), or "
+                "--env with a Gymnasium id or module:make."
+            )
+
+        def run(way: Acting, paths: int) -> EvalResult:
+            result = evaluate(
+                self._acting(way, step),
+                task,
+                episodes=episodes,
+                seed=self.seed,
+                step=step,
+                paths=paths,
+                stop_asked=stop_asked,
+            )
+            return replace(result, act=way.name)
+
+        result = run(ways.main, paths)
+        return replace(result, sampled=run(ways.sampled, 0)) if ways.sampled else result
+
+
+@lru_cache(maxsize=16)
+def _evaluation_key(seed: int, step: int) -> Any:
+    """The key of an evaluation, from integers of any size; training has other keys."""
+    first, second = np.random.SeedSequence([seed, step]).generate_state(2).tolist()
+    return jax.random.fold_in(jax.random.key(first), second)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _act_in_block(
+    choose: Any, algorithm: Any, state: Any, key: Any, block: Any, episodes: Any, times: Any
+) -> Any:
+    """Row after row: a matrix product of many rows may round each by what stands beside it."""
+
+    def act(one: tuple[Any, Any, Any]) -> Any:
+        row, episode, time = one
+        own_key = jax.random.fold_in(jax.random.fold_in(key, episode), time)
+        return choose(algorithm, state, row, own_key)
+
+    return jax.lax.map(act, (block, episodes, times))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _believed(values: Any, beta: Any, state: Any, rows: Any, actions: Any) -> tuple[Any, ...]:
+    """Members, mean, spread and bound, compiled whole rather than operation by operation."""
+    members = values(state, rows, actions)
+    mean, std = mean_and_std(members)
+    return members, mean, std, lower_confidence_bound(members, beta(state))

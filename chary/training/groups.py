@@ -1,0 +1,306 @@
+"""Runs that one program trains side by side, as folders: who they are, and where they go on together.
+
+A run alone is a group of one. The folders of a larger group stand beside each other, and each one's
+config.json has the names of all (`layout.population`), because a run goes on to the same bits only in
+the same company.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from chary import algos
+from chary import config as settings
+from chary.algos.critics import with_target_entropy
+from chary.data.dataset import Dataset
+from chary.data.scaling import Scaling
+from chary.data.summary import summarise
+from chary.data.tasks import find_task
+from chary.errors import CharyError
+from chary.execution.program import Carry
+from chary.host.machine import command_line, layout, source, versions
+from chary.runs import checkpoints
+from chary.runs.folder import RunFolder, claimed
+from chary.training.run_config import RunConfig
+from chary.version import __version__
+
+State = TypeVar("State")
+
+
+class Spec(NamedTuple):
+    """A run in full: its algorithm's settings, and its own with the folder filled in."""
+
+    config: Any
+    run: RunConfig
+
+    @property
+    def folder(self) -> Path:
+        assert self.run.run is not None
+        return self.run.run
+
+
+@contextmanager
+def all_claimed(paths: Sequence[Path]) -> Iterator[None]:
+    """Hold the folders of all runs for this process."""
+    with ExitStack() as claims:
+        for path in paths:
+            claims.enter_context(claimed(path))
+        yield
+
+
+def create(
+    algorithm: str, specs: Sequence[Spec], dataset: Dataset, scaling: Scaling, preset: str
+) -> list[RunFolder]:
+    """New folders for runs that are to be trained together."""
+    folders: list[RunFolder] = []
+    code = source()
+    for index, spec in enumerate(specs):
+        record = {
+            "chary": __version__,
+            **_identity(algorithm, *spec, dataset),
+            "preset": preset,
+            "scaling": scaling.to_json(),
+            "columns": {
+                "observations": dataset.observation_names,
+                "actions": dataset.action_names,
+            },
+            "layout": layout(),
+            "versions": versions(),
+            "command": command_line(),
+            "source": code,
+        }
+        if len(specs) > 1:
+            names = [other.folder.name for other in specs]
+            record["layout"]["population"] = {"names": names, "index": index}
+        folders.append(RunFolder.create(spec.folder, record))
+    return folders
+
+
+def keep_summary(folders: Sequence[RunFolder], dataset: Dataset) -> None:
+    """Write down what the data is, in folders that do not have it yet."""
+    without = [folder for folder in folders if not folder.has_data]
+    if without:
+        task = find_task(dataset.name)
+        scaling = without[0].config.get("scaling", {})
+        normalised = any(deviation != 1.0 for deviation in scaling.get("observation_std", ()))
+        summary = summarise(dataset, task.maze if task else None, normalised=normalised)
+        for folder in without:
+            folder.write_data(summary)
+
+
+def companions(run: Path) -> list[Path]:
+    """The folders of all runs that are trained with this one, itself included."""
+    population = RunFolder.open(run).config.get("layout", {}).get("population")
+    if population is None:
+        return [run]
+    names: list[str] = population["names"]
+    beside = run if run.name == names[population["index"]] else run.resolve()
+    paths = [beside.parent / name for name in names]
+    paths[population["index"]] = run
+    for index, (name, path) in enumerate(zip(names, paths, strict=True)):
+        try:
+            theirs = RunFolder.open(path).config.get("layout", {}).get("population")
+            problem = "it is not of this group, or has gone on alone"
+            sound = theirs == {"names": names, "index": index}
+        except CharyError as error:
+            problem, sound = str(error), False
+        if not sound:
+            raise CharyError(
+                f"{run} is trained together with {len(names) - 1} others, of which '{name}' cannot go "
+                f"on ({problem.rstrip('.')}). Put that folder back as it was, or go on with a single "
+                f"run, to the same numbers but for rounding: `chary resume {run} --alone`."
+            )
+    return paths
+
+
+def leave(folder: RunFolder) -> None:
+    """From now on the run is trained alone."""
+    alone = {k: v for k, v in folder.config["layout"].items() if k != "population"}
+    folder.write_config({**folder.config, "layout": alone})
+
+
+def moved(spec: Spec, devices: int) -> Spec:
+    """The run as it is trained on so many devices."""
+    config = spec.config
+    if not hasattr(config, "devices"):
+        raise CharyError(f"{spec.folder}: --devices is for msg's ensembles; this run has none.")
+    if config.chunk and config.members // devices % config.chunk:
+        config = replace(config, chunk=None)  # windows that do not fit any more
+    return Spec(replace(config, devices=devices), spec.run)
+
+
+def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int, list[Carry]]:
+    """The newest step from which all can go on, and their states there; logs are cut back to it."""
+    warn_of_changes(folders[0])
+    steps = common_steps(folders)
+    counts = [len(folder.checkpoint_steps()) for folder in folders]
+    if not steps and max(counts) <= 1:  # killed before all had saved for the first time
+        step, carries, damage = 0, list(initial), []
+    elif not steps:
+        without = folders[counts.index(min(counts))].path
+        raise CharyError(
+            f"{without}: its checkpoints have no step in common with those of the runs that are trained "
+            f"with it. Put them back, or go on with a single run: `chary resume RUN --alone`."
+        )
+    else:
+        step, carries, damage = restore_all(folders, initial, steps)
+    for line in damage:
+        warnings.warn(f"{line} Going on from step {step}.", stacklevel=3)
+    for folder in folders:
+        folder.cut_back(step)
+    return step, carries
+
+
+def common_steps(folders: Sequence[RunFolder]) -> list[int]:
+    """Steps from which runs can go on together, the newest first: all have a checkpoint of it, but those
+    that had diverged by then."""
+    steps = {step for folder in folders for step in folder.checkpoint_steps()}
+    return [
+        step
+        for step in sorted(steps, reverse=True)
+        if all(step in folder.checkpoint_steps() or folder.diverged(step) for folder in folders)
+    ]
+
+
+def restore_all(
+    folders: Sequence[RunFolder], likes: Sequence[State], steps: Sequence[int]
+) -> tuple[int, list[State], list[str]]:
+    """The first of these steps at which every checkpoint is sound, the states, and what is damaged.
+
+    Runs that had diverged by then have none; what they are given is the state in `likes`.
+    """
+    damage: list[str] = []
+    for step in steps:
+        states: list[State] = []
+        for folder, like in zip(folders, likes, strict=True):
+            if step not in folder.checkpoint_steps() and folder.diverged(step):
+                states.append(like)
+                continue
+            try:
+                states.append(checkpoints.restore(folder.checkpoint_folder, step, like))
+            except checkpoints.DamagedCheckpointError as error:
+                damage.append(f"{folder.checkpoint_folder / str(step)}: damaged ({error}).")
+                break
+        else:
+            return step, states, damage
+    detail = f" {' '.join(damage)}" if damage else ""
+    raise CharyError(
+        f"{folders[0].path}: no sound checkpoint to start from.{detail} Train again in another --run."
+    )
+
+
+def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> RunFolder | None:
+    """What is already in a run's folder, which must be the same run; None where nothing is."""
+    assert run.run is not None
+    if not RunFolder.exists(run.run):
+        return None
+    folder = RunFolder.open(run.run)
+    config = with_target_entropy(config, dataset.action_size)  # as the run there recorded it
+    asked = _identity(algorithm, config, run, dataset)
+    differences = _differences(folder, asked)
+    if len(differences) == 1 and run.steps > folder.config["run"]["steps"]:
+        raise CharyError(
+            f"{there(folder)}, with the same settings but {folder.config['run']['steps']} steps. Extend "
+            f"it with `chary resume {folder.path} --steps {run.steps}`, or choose another folder."
+        )
+    if differences:
+        raise CharyError(
+            f"{there(folder)}, with other settings ({'; '.join(differences)}). Choose another folder."
+        )
+    return folder
+
+
+def _identity(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> dict[str, Any]:
+    """What makes a run this run and no other."""
+    return {
+        "algorithm": algorithm,
+        "settings": settings.to_json(config),
+        "run": settings.to_json(run),
+        "dataset": {
+            "name": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "transitions": dataset.size,
+            "observation_size": dataset.observation_size,
+            "action_size": dataset.action_size,
+        },
+    }
+
+
+def _differences(folder: RunFolder, asked: dict[str, Any]) -> list[str]:
+    """Settings in which the run in a folder differs from the one that is asked for."""
+    there = folder.config.get("algorithm")
+    if there != asked["algorithm"]:
+        return [f"algorithm is {there} there, not {asked['algorithm']}"]
+    differences: list[str] = []
+    # Read as a run is: settings that are newer than it are there too, as what it did without them.
+    config, run = spec_of(folder)[1]
+    recorded = {
+        "settings": settings.to_json(config),
+        "run": settings.to_json(run),
+        "dataset": folder.config["dataset"],
+    }
+    for part, theirs in recorded.items():
+        mine = asked[part]
+        changed = [
+            key for key in mine if mine[key] != theirs.get(key) and not _open(key, mine[key])
+        ]
+        differences += [f"{key} is {theirs.get(key)} there, not {mine[key]}" for key in changed]
+    return differences
+
+
+def _open(key: str, value: Any) -> bool:
+    """Whether a setting may be another: a folder has many names (runs/a, or its path), members at a
+    time are for the machine to choose where the user does not, and a range of values for the data."""
+    return key == "run" or (key, value) in (("chunk", None), ("value_range", "auto"))
+
+
+def already(folder: RunFolder, home: Path | None = None) -> str:
+    """What to do about a run that is there: resume it, or extend it where it is complete."""
+    goal, path = folder.config["run"]["steps"], home or folder.path
+    steps = folder.checkpoint_steps()
+    if steps and steps[-1] >= goal:
+        return (
+            f"{there(folder)}, its last. Extend it with `chary resume {path} --steps {2 * goal}`, say, "
+            "or choose another folder."
+        )
+    return f"{there(folder)}. Resume it with `chary resume {path}`, or choose another folder."
+
+
+def there(folder: RunFolder) -> str:
+    """What a folder that is not empty holds."""
+    steps = folder.checkpoint_steps()
+    return f"{folder.path}: already holds a run, at step {steps[-1] if steps else 0}"
+
+
+def spec_of(folder: RunFolder) -> tuple[str, Spec]:
+    """The algorithm and settings that a run folder records."""
+    try:
+        algorithm = folder.config["algorithm"]
+        config = settings.from_json(algos.entry(algorithm).config, folder.config["settings"])
+        config = with_target_entropy(config, folder.config["dataset"]["action_size"])
+        run = settings.from_json(RunConfig, folder.config["run"])
+        described = ("name", "fingerprint", "observation_size", "action_size")
+        for part, keys in (("dataset", described), ("scaling", Scaling._fields)):
+            for key in keys:
+                folder.config[part][key]  # a damaged file is noticed here, not halfway through
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CharyError(
+            f"{folder.path}/config.json: damaged or of another version ({error})."
+        ) from error
+    return algorithm, Spec(config, replace(run, run=folder.path))  # it may have been moved
+
+
+def warn_of_changes(folder: RunFolder) -> None:
+    """Resuming is exact only on the same kind of machine with the same versions."""
+    for part, now in (("layout", layout()), ("versions", versions())):
+        before = folder.config.get(part, {})
+        changed = [f"{k} {before.get(k)} -> {v}" for k, v in now.items() if before.get(k) != v]
+        if changed:
+            warnings.warn(
+                f"{folder.path}: resumed with another {part} ({'; '.join(changed)}); the result may "
+                "differ in the last bits from an uninterrupted run.",
+                stacklevel=3,
+            )

@@ -1,0 +1,48 @@
+"""How many members are updated at a time: a rule, so that equal machines train equal bits.
+
+On a processor, everything that a member's update touches should stay in cache from the forward pass to
+Adam. So a window holds as many members as fit into a fixed number of bytes. The number may change the
+last bits of a run: it is written into the run's config, and nothing that is measured decides it.
+"""
+
+from dataclasses import replace
+
+import jax
+
+from chary.algos.msg_config import MSGConfig
+from chary.ensembles import make_ensemble
+from chary.execution.devices import counted
+
+CACHE = 32 * 2**20
+"""Bytes that a window may touch. Windows of 2, 4 and 8 members of 3x256 were all within a few percent on
+the machines that were measured (docs/speed.md); 32 MB gives 4."""
+
+
+def window_size(config: MSGConfig, observation_size: int, action_size: int) -> int:
+    """Members to update at a time, of those on a device: all, or the largest divisor that fits."""
+    each = config.members // counted(config.devices)
+    config = replace(config, members=each, devices=1, chunk=None)
+    in_windows = make_ensemble(
+        config.ensemble, config.shape(observation_size, action_size)
+    ).in_windows
+    if jax.default_backend() != "cpu" or not in_windows:
+        return each
+    divisors = [n for n in range(1, each + 1) if each % n == 0]
+    fitting = [
+        n
+        for n in divisors
+        if working_set(replace(config, members=n), observation_size, action_size) <= CACHE
+    ]
+    return max(fitting, default=1)
+
+
+def working_set(config: MSGConfig, observation_size: int, action_size: int) -> int:
+    """Bytes that an update of all members goes through: four sets of parameters, and activations."""
+    shape = config.shape(observation_size, action_size)
+    ensemble = make_ensemble(config.ensemble, shape)
+    parameters = jax.eval_shape(ensemble.init, jax.random.key(0))
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(parameters))
+    # Logged and policy actions together, and those of H where each member has its own.
+    kinds = 3 if config.alpha and config.regulariser_samples == "own" else 2
+    rows = kinds * config.batch_size * config.members * shape.heads
+    return 4 * (4 * numbers + 2 * rows * sum(config.hidden))
