@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -28,7 +27,7 @@ class _Finder(MetaPathFinder, Loader):
     """Finds a module under its old name and hands out what the new one has."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: Any, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path, target
         return ModuleSpec(fullname, self) if fullname in MOVED else None

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import chary
-from chary.config import Matmul
 from chary.data.dataset import Dataset
 from chary.networks.layers import MLP
-from chary.networks.matmul import learning_from, multiplying_in, product
+from chary.networks.matmul import Matmul, learning_from, multiplying_in, product
 from chary.runs.folder import RunFolder
 
 

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from chary.execution.fused import Moving
 from chary.execution.windows import through_windows
-from chary.networks.optimisers import Moving, adam_init, adam_step
+from chary.networks.optimisers import adam_init, adam_step
 
 
 def test_adam_in_windows_is_optaxs_adam_and_the_target_average() -> None:

@@ -99,6 +99,7 @@ def baseline_of(case: Case) -> "Algorithm[Any]":
     """CQL or F-BRC as the MSG paper ran them, for random data, with the shortest warm-up."""
     from chary import algos
     from chary import config as settings
+    from chary.training.run_config import RunConfig
 
     entry = algos.entry(case.ensemble)
     changes = {"hidden": case.hidden, "batch_size": timing.BATCH, "warmup_steps": 1}
