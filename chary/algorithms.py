@@ -3,18 +3,18 @@
 from chary.errors import unknown_name
 
 SUMMARIES = {
-    "msg": "ensemble lower confidence bound",
+    "msg": "MSG: Q-functions with independent targets, lower confidence bound (Ghasemipour et al. 2022)",
     "bc": "behavioural cloning",
-    "iql": "the best actions in the data",
-    "cql": "low values outside the data",
-    "crr": "cloning of what the critics hold for good",
-    "fbrc": "values that follow the behaviour's density",
-    "sac-n": "the smallest of many critics",
-    "edac": "the smallest of diversified critics",
-    "rem": "random mixtures of critics",
-    "td3-bc": "TD3 that stays close to the data",
-    "rebrac": "TD3 whose policy and critics stay close to the data",
-    "fql": "one step that does better than a flow",
+    "iql": "Implicit Q-Learning (Kostrikov, Nair and Levine 2021)",
+    "cql": "Conservative Q-Learning (Kumar et al. 2020)",
+    "crr": "Critic-Regularised Regression (Wang et al. 2020)",
+    "fbrc": "Fisher-BRC (Kostrikov et al. 2021)",
+    "sac-n": "Soft Actor-Critic with the minimum of N critics (An et al. 2021)",
+    "edac": "Ensemble-Diversified Actor-Critic (An et al. 2021)",
+    "rem": "Random Ensemble Mixture (Agarwal, Schuurmans and Norouzi 2020)",
+    "td3-bc": "TD3+BC (Fujimoto and Gu 2021)",
+    "rebrac": "ReBRAC (Tarasov et al. 2023)",
+    "fql": "Flow Q-Learning (Park, Li and Levine 2025)",
 }
 
 

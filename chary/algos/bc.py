@@ -74,10 +74,10 @@ def make_bc(config: BCConfig, observation_size: int, action_size: int) -> Algori
 
     def goodness(policy: Policy, batch: Batch) -> tuple[Float[Array, ""], Metrics]:
         """What is maximised: the log-likelihood of the logged actions, or minus the squared error."""
-        law = policy(batch.observations)
+        pi = policy(batch.observations)
         metrics = {
-            "policy/log_likelihood": law.log_prob(batch.actions).mean(),
-            "policy/squared_error": ((law.mode - batch.actions) ** 2).mean(),
+            "policy/log_likelihood": pi.log_prob(batch.actions).mean(),
+            "policy/squared_error": ((pi.mode - batch.actions) ** 2).mean(),
         }
         if config.loss == "squared":
             return -metrics["policy/squared_error"], metrics

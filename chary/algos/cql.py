@@ -200,7 +200,7 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
             hyper=as_arrays(Hyper, config, target_entropy=target_entropy(config, action_size)),
         )
 
-    def wanted_of(state: CQLState, batch: Batch, noise: Noise) -> Float[Array, " batch"]:
+    def targets_of(state: CQLState, batch: Batch, noise: Noise) -> Float[Array, " batch"]:
         """r + gamma * min_i Q_target_i(s', a'), the best a' of several where that is asked for."""
         next_actions = state.policy.params(batch.next_observations).sample(noise.next_actions)
         each = values_at(ensemble, state.critics.target, batch.next_observations, next_actions)
@@ -223,7 +223,7 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         critics: PyTree, state: CQLState, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, ""], Metrics]:
         """TD errors, and the gap between all actions and the logged ones (Eq. 4)."""
-        wanted = wanted_of(state, batch, noise)
+        y = targets_of(state, batch, noise)
         actions, log_densities = propose(state.policy.params, batch, noise)
         # One pass over logged and drawn actions together.
         together = jnp.concatenate([batch.actions[None], actions])
@@ -231,11 +231,11 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         logged, drawn = values[:, 0], values[:, 1:]
         gap = (sampled_log_sum_exp(drawn, log_densities) - logged).mean(axis=-1)
         multiplier = jnp.minimum(jnp.exp(state.log_multiplier.params), LARGEST_WEIGHT)
-        td = td_loss(logged[:, None], wanted)
+        td = td_loss(logged[:, None], y)
         metrics = {
             "critic/gap": gap.mean(),
             "critic/multiplier": multiplier,
-            **critic_metrics(td, logged[:, None], wanted),
+            **critic_metrics(td, logged[:, None], y),
         }
         weighed = gap.sum() if config.gap_over_critics == "sum" else gap.mean()
         # Half of each, as in the TD loss: alpha weighs what it weighs for the authors.
@@ -256,10 +256,10 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         policy: Policy, state: CQLState, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, ""], Metrics]:
         """Climb the smaller value and stay random; while warming up, clone the data."""
-        law = policy(batch.observations)
-        actions, log_prob = law.sample_and_log_prob(noise.policy_actions)
+        pi = policy(batch.observations)
+        actions, log_prob = pi.sample_and_log_prob(noise.policy_actions)
         q = smallest(ensemble.values(state.critics.online, batch.observations, actions), axis=0)
-        likelihood, warming_up = law.log_prob(batch.actions), state.step < config.warmup_steps
+        likelihood, warming_up = pi.log_prob(batch.actions), state.step < config.warmup_steps
         climbed = jnp.where(warming_up, likelihood, q)
         loss, metrics = soft_policy_loss(climbed, log_prob, state.log_temperature.params)
         if not config.warmup_entropy:

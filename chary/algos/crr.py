@@ -136,9 +136,9 @@ def make_crr(config: CRRConfig, observation_size: int, action_size: int) -> Algo
         """All critics to the target of the policy's own next action (Eq. 1)."""
         next_actions = state.policy.target(batch.next_observations).sample(noise.next_actions)
         next_values = ensemble.values(state.critics.target, batch.next_observations, next_actions)
-        wanted = td_targets(batch, state.hyper.discount, smallest(next_values, axis=0))
+        y = td_targets(batch, state.hyper.discount, smallest(next_values, axis=0))
         heads = ensemble.heads(critics, batch.observations, batch.actions)
-        return regression_loss(heads, wanted)
+        return regression_loss(heads, y)
 
     def advantages_of(state: CRRState, batch: Batch, noise: Noise) -> Float[Array, " batch"]:
         """How much better the logged action is than the policy's own."""

@@ -120,15 +120,15 @@ def make_edac(config: EDACConfig, observation_size: int, action_size: int) -> Al
         """All critics towards the smallest next value, and their gradients in the action apart."""
         del key  # nothing random is left
         next_values = smallest(after.members, axis=0) + after.bonus
-        wanted = td_targets(batch, state.hyper.discount, next_values)
+        y = td_targets(batch, state.hyper.discount, next_values)
         each = jnp.broadcast_to(batch.actions, (config.members, *batch.actions.shape))
         values, backward = jax.vjp(
             lambda actions: ensemble.values(critics, batch.observations, actions), each
         )
         alike = similarity(*backward(jnp.ones_like(values))) if diversify else jnp.float32(0.0)
         heads = values[:, None]
-        td = td_loss(heads, wanted)
-        metrics = {"critic/similarity": alike, **critic_metrics(td, heads, wanted)}
+        td = td_loss(heads, y)
+        metrics = {"critic/similarity": alike, **critic_metrics(td, heads, y)}
         # Half of each, as in the TD loss: eta weighs what it weighs for the authors.
         return td.sum() + 0.5 * state.hyper.eta * alike, metrics
 

@@ -11,8 +11,8 @@ where the policy goes. For a batch (s, a, r, s') and the policy pi:
     policy     maximise  E[min_i Q_i(s, a) - temperature * log pi(a | s)],  a ~ pi(s)
     targets    O_target_i moves by tau towards O_i
 
-The penalty is the Fisher divergence of the Boltzmann law of Q, exp(Q) normalised, from mu, looked at
-where the policy acts: where O is flat, the two are one. The policy sees the critics of its own step.
+The penalty is the Fisher divergence of the Boltzmann distribution of Q, exp(Q) normalised, from mu, looked
+at where the policy acts: where O is flat, the two are one. The policy sees the critics of its own step.
 """
 
 from dataclasses import dataclass
@@ -179,8 +179,8 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
         behaviour: MixturePolicy, state: FBRCState, batch: Batch, noise: BehaviourNoise
     ) -> tuple[Float[Array, ""], Metrics]:
         """Make the logged actions likely, and stay random."""
-        law = behaviour(batch.observations)
-        likelihood, log_prob = law.log_prob(batch.actions), law.log_prob(law.sample(*noise))
+        pi = behaviour(batch.observations)
+        likelihood, log_prob = pi.log_prob(batch.actions), pi.log_prob(pi.sample(*noise))
         loss, found = soft_policy_loss(likelihood, log_prob, state.behaviour_log_temperature.params)
         entropy = found["policy/entropy"]
         return loss, {"behaviour/log_likelihood": likelihood.mean(), "behaviour/entropy": entropy}
@@ -207,12 +207,12 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
         policy, hyper = state.policy.params, state.hyper
         next_actions = policy(batch.next_observations).sample(noise.next_actions)
         next_values = values_of(state, state.critics.target, batch.next_observations, next_actions)
-        wanted = td_targets(batch, hyper.discount, smallest(next_values, axis=0))
+        y = td_targets(batch, hyper.discount, smallest(next_values, axis=0))
         heads = values_of(state, offsets, batch.observations, batch.actions)[:, None]
         actions = policy(batch.observations).sample(noise.penalty_actions)
         penalty = fisher_penalty(offsets, batch.observations, actions)
-        td = td_loss(heads, wanted)
-        metrics = {"critic/penalty": penalty.mean(), **critic_metrics(td, heads, wanted)}
+        td = td_loss(heads, y)
+        metrics = {"critic/penalty": penalty.mean(), **critic_metrics(td, heads, y)}
         # Half of each, as in the TD loss: lambda weighs what it weighs for the authors.
         return (td + 0.5 * hyper.fisher_weight * penalty).sum(), metrics
 

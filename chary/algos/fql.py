@@ -174,8 +174,8 @@ def flow_loss(flow: Flow, batch: Batch, noise: Noise) -> Float[Array, ""]:
     """The velocity of straight lines from noise to logged actions."""
     times = noise.times[:, None]
     points = (1.0 - times) * noise.starts + times * batch.actions
-    wanted = batch.actions - noise.starts
-    return ((flow(batch.observations, points, noise.times) - wanted) ** 2).mean()
+    velocity = batch.actions - noise.starts
+    return ((flow(batch.observations, points, noise.times) - velocity) ** 2).mean()
 
 
 def make_fql(config: FQLConfig, observation_size: int, action_size: int) -> Algorithm[FQLState]:
@@ -204,17 +204,19 @@ def make_fql(config: FQLConfig, observation_size: int, action_size: int) -> Algo
         )
         least = config.aggregate == "min"
         together = smallest(next_values, axis=0) if least else next_values.mean(axis=0)
-        wanted = td_targets(batch, state.hyper.discount, together)
+        y = td_targets(batch, state.hyper.discount, together)
         heads = ensemble.heads(critics, batch.observations, batch.actions)
-        return regression_loss(heads, wanted)
+        return regression_loss(heads, y)
 
     def policy_loss(
         policy: OneStepPolicy, state: FQLState, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, ""], Metrics]:
         """Do in one step what the flow does in many, and climb the critics' mean."""
-        wanted = state.flow.params.integrate(batch.observations, noise.policy, config.flow_steps)
+        integrated = state.flow.params.integrate(
+            batch.observations, noise.policy, config.flow_steps
+        )
         actions = policy(batch.observations, noise.policy)
-        distance = ((actions - wanted) ** 2).mean()
+        distance = ((actions - integrated) ** 2).mean()
         values = ensemble.values(
             state.critics.online, batch.observations, jnp.clip(actions, -1.0, 1.0)
         ).mean(axis=0)

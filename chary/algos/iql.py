@@ -128,11 +128,11 @@ def make_iql(config: IQLConfig, observation_size: int, action_size: int) -> Algo
         )
 
     def value_loss(
-        value: MLP, wanted: Float[Array, " batch"], batch: Batch, hyper: Hyper
+        value: MLP, y: Float[Array, " batch"], batch: Batch, hyper: Hyper
     ) -> tuple[Float[Array, ""], Metrics]:
         """V towards an expectile of Q over the actions in the data (Eq. 5)."""
         values = value(batch.observations)[:, 0]
-        loss = expectile_loss(wanted - values, hyper.expectile)
+        loss = expectile_loss(y - values, hyper.expectile)
         return loss, {"value/loss": loss, "value/v": values.mean()}
 
     def policy_loss(
@@ -144,11 +144,11 @@ def make_iql(config: IQLConfig, observation_size: int, action_size: int) -> Algo
         return weighted_cloning_loss(likelihood, weights, advantages)
 
     def critic_loss(
-        critics: PyTree, wanted: Float[Array, " batch"], batch: Batch
+        critics: PyTree, y: Float[Array, " batch"], batch: Batch
     ) -> tuple[Float[Array, ""], Metrics]:
         """Both critics to the same target (Eq. 6)."""
         heads = ensemble.heads(critics, batch.observations, batch.actions)
-        return regression_loss(heads, wanted)
+        return regression_loss(heads, y)
 
     def update(state: IQLState, batch: Batch, key: PRNGKeyArray) -> tuple[IQLState, Metrics]:
         """As the authors do it: V first, and the policy and the critics with the new V."""
@@ -168,8 +168,8 @@ def make_iql(config: IQLConfig, observation_size: int, action_size: int) -> Algo
         )
         policy = state.policy.step(gradient, hyper.policy_learning_rate * remaining(state.step))
 
-        wanted = td_targets(batch, hyper.discount, value.params(batch.next_observations)[:, 0])
-        gradient, metrics = jax.grad(critic_loss, has_aux=True)(state.critics.online, wanted, batch)
+        y = td_targets(batch, hyper.discount, value.params(batch.next_observations)[:, 0])
+        gradient, metrics = jax.grad(critic_loss, has_aux=True)(state.critics.online, y, batch)
         critics = state.critics.step(gradient, hyper.critic_learning_rate, hyper.tau)
         state = IQLState(state.step + 1, policy, value, critics, hyper)
         return state, metrics | value_metrics | policy_metrics

@@ -92,10 +92,10 @@ def make_rem(config: REMConfig, observation_size: int, action_size: int) -> Algo
     ) -> tuple[Float[Array, ""], Metrics]:
         """The mixture towards the same mixture's next value."""
         weights = mixture(config.members, key=key)
-        wanted = td_targets(batch, state.hyper.discount, weights @ after.members + after.bonus)
+        y = td_targets(batch, state.hyper.discount, weights @ after.members + after.bonus)
         values = ensemble.values(critics, batch.observations, batch.actions)
-        td = td_loss((weights @ values)[None, None], wanted)
-        return td.sum(), critic_metrics(td, values[:, None], wanted)
+        td = td_loss((weights @ values)[None, None], y)
+        return td.sum(), critic_metrics(td, values[:, None], y)
 
     return make_sac(
         config,

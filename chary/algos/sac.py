@@ -88,8 +88,8 @@ def make_sac(
     def next_values(
         state: SACState, batch: Batch, noise: Float[Array, "batch action"]
     ) -> NextValues:
-        law = state.policy.params(batch.next_observations)
-        actions, log_prob = law.sample_and_log_prob(noise)
+        pi = state.policy.params(batch.next_observations)
+        actions, log_prob = pi.sample_and_log_prob(noise)
         members = ensemble.values(state.critics.target, batch.next_observations, actions)
         return NextValues(members, -jnp.exp(state.log_temperature.params) * log_prob)
 

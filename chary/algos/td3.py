@@ -103,9 +103,9 @@ def make_td3(
         )
         if penalty is not None:
             next_values -= penalty(state.hyper, next_actions, batch)
-        wanted = td_targets(batch, state.hyper.discount, next_values)
+        y = td_targets(batch, state.hyper.discount, next_values)
         heads = ensemble.heads(critics, batch.observations, batch.actions)
-        return regression_loss(heads, wanted)
+        return regression_loss(heads, y)
 
     def loss_of_policy(
         policy: DeterministicPolicy, critics: PyTree, hyper: Any, batch: Batch

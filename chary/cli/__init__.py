@@ -9,7 +9,7 @@ from chary.version import __version__
 
 COMMANDS = {
     "train": "train an algorithm on a dataset: chary train msg --dataset pointmaze-umaze",
-    "resume": "go on with an interrupted run, to the same bits",
+    "resume": "resume an interrupted run, to the same bits",
     "eval": "run a trained policy in its task",
     "runs": "table of run folders with last and best scores",
     "report": "run folders as one page: curves, ensemble health, mazes: chary report runs",
@@ -31,7 +31,7 @@ def usage() -> str:
         f"usage: chary COMMAND [OPTIONS]\n\n{lines}\n\n"
         "`chary COMMAND --help` explains each. Results go to standard output (--json for programs),\n"
         "progress to standard error. Exit codes: 0 done, 1 `data check` found errors,\n"
-        "2 something to mend, 130 interrupted."
+        "2 wrong input, 130 interrupted."
     )
 
 

@@ -1,4 +1,4 @@
-"""`chary resume RUN`: go on from the newest sound checkpoint."""
+"""`chary resume RUN`: resume from the newest sound checkpoint."""
 
 from pathlib import Path
 from typing import Annotated

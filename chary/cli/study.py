@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
         "msg",
         options,
         prog=f"chary study {name}",
-        description=f"{STUDIES[name]} Run again to go on where it stopped.",
+        description=f"{STUDIES[name]} Run again to resume where it stopped.",
         own=[*_own(name), *_common(name)],
         hidden=frozenset({"seed", "run", *varied}),
         defaults={"eval_episodes": EPISODES}

@@ -12,7 +12,7 @@ from chary.host.terminal import progress_bar
 CHUNK = 2**20
 PATIENCE = 60.0
 """Seconds without a byte after which the server is given up."""
-GO_ON = "What has arrived is kept: run the same command again to go on from there."
+GO_ON = "What has arrived is kept: run the same command again to resume."
 
 
 def download_file(url: str, target: Path, *, signature: bytes = b"") -> Path:

@@ -47,5 +47,5 @@ def check_settings(folder: Path, settings: Mapping[str, Any], *, work: str) -> N
     if other:
         raise CharyError(
             f"{folder}: holds parts of another {work}, with {', '.join(other)}. Repeat its settings "
-            "to go on with it, delete the folder to start anew, or choose another --out."
+            "to resume it, delete the folder to start anew, or choose another --out."
         )

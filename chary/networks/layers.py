@@ -48,7 +48,7 @@ class LayerNorm(eqx.Module):
 
 
 class Dense(eqx.Module):
-    """`x @ weight + bias`, with the weight stored as (in, out), and a normalisation where wanted."""
+    """`x @ weight + bias`, with the weight stored as (in, out), and a normalisation where asked for."""
 
     weight: Float[Array, "*member inputs outputs"]
     bias: Float[Array, "*member outputs"]
@@ -83,7 +83,7 @@ class MLP(eqx.Module):
         layer_norm: bool = False,
         key: PRNGKeyArray,
     ) -> "MLP":
-        """Layers of the given sizes; normalisation, where wanted, is in all but the last."""
+        """Layers of the given sizes; normalisation, where asked for, is in all but the last."""
         sizes = (inputs, *hidden, outputs)
         keys = jax.random.split(key, len(sizes) - 1)
         triples = list(zip(sizes[:-1], sizes[1:], keys, strict=True))

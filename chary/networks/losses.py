@@ -24,11 +24,11 @@ def td_targets(
 
 def td_loss(
     heads: Float[Array, "member head batch"],
-    wanted: Float[Array, "member batch"] | Float[Array, " batch"],
+    y: Float[Array, "member batch"] | Float[Array, " batch"],
     weights: Float[Array, "member #head batch"] | None = None,
 ) -> Float[Array, " member"]:
     """1/2 E[w (Q - y)^2] of each member, a mean over batch and heads; w is 1 unless given."""
-    squared = (heads - wanted[..., None, :]) ** 2
+    squared = (heads - y[..., None, :]) ** 2
     if weights is not None:
         squared = weights * squared
     return 0.5 * squared.mean(axis=-1).mean(axis=1)
@@ -37,23 +37,23 @@ def td_loss(
 def critic_metrics(
     td: Float[Array, " loss"],
     heads: Float[Array, "member head batch"],
-    wanted: Float[Array, "*member batch"],
+    y: Float[Array, "*member batch"],
 ) -> Metrics:
     """What every algorithm with critics reports of them."""
     return {
         "critic/td": td.mean(),
         "critic/q": heads.mean(),
         "critic/std": mean_and_std(smallest(heads, axis=1))[1].mean(),
-        "critic/target": wanted.mean(),
+        "critic/target": y.mean(),
     }
 
 
 def regression_loss(
-    heads: Float[Array, "member head batch"], wanted: Float[Array, " batch"]
+    heads: Float[Array, "member head batch"], y: Float[Array, " batch"]
 ) -> tuple[Float[Array, ""], Metrics]:
     """All critics to one target: their TD losses together, and what there is to report."""
-    td = td_loss(heads, wanted)
-    return td.sum(), critic_metrics(td, heads, wanted)
+    td = td_loss(heads, y)
+    return td.sum(), critic_metrics(td, heads, y)
 
 
 def expectile_loss(errors: Float[Array, " batch"], expectile: Float[Array, ""]) -> Float[Array, ""]:

@@ -30,7 +30,7 @@ LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class TanhGaussian(NamedTuple):
-    """The law of tanh(loc + scale * noise), noise ~ N(0, 1), in each action dimension."""
+    """The distribution of tanh(loc + scale * noise), noise ~ N(0, 1), in each action dimension."""
 
     loc: Float[Array, "batch action"]
     scale: Float[Array, "batch action"]
@@ -92,7 +92,7 @@ class Point(NamedTuple):
 
 
 class Gaussian(NamedTuple):
-    """The law of loc + scale * noise, noise ~ N(0, 1), in each action dimension."""
+    """The distribution of loc + scale * noise, noise ~ N(0, 1), in each action dimension."""
 
     loc: Float[Array, "batch action"]
     scale: Float[Array, " action"]
@@ -174,8 +174,12 @@ class Policy(eqx.Module):
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "batch action"]:
         """The mode, or with a key a sample."""
-        law = self(observations)
-        return law.mode if key is None else law.sample(jax.random.normal(key, law.loc.shape))
+        distribution = self(observations)
+        return (
+            distribution.mode
+            if key is None
+            else distribution.sample(jax.random.normal(key, distribution.loc.shape))
+        )
 
 
 class GaussianPolicy(eqx.Module):
@@ -206,10 +210,14 @@ class GaussianPolicy(eqx.Module):
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "batch action"]:
         """The mean, or with a key a sample, brought back to the bounds."""
-        law = self(observations)
+        distribution = self(observations)
         if key is None:
-            return law.loc
-        return jnp.clip(law.loc + law.scale * jax.random.normal(key, law.loc.shape), -1.0, 1.0)
+            return distribution.loc
+        return jnp.clip(
+            distribution.loc + distribution.scale * jax.random.normal(key, distribution.loc.shape),
+            -1.0,
+            1.0,
+        )
 
 
 class MixturePolicy(eqx.Module):

@@ -101,8 +101,8 @@ def expected_minimum(members: int) -> float:
     if members == 1:
         return 0.0
     points = np.linspace(-9.0, 9.0, 2_001)
-    law = NormalDist()
-    density, below = (np.asarray([f(x) for x in points]) for f in (law.pdf, law.cdf))
+    normal = NormalDist()
+    density, below = (np.asarray([f(x) for x in points]) for f in (normal.pdf, normal.cdf))
     largest = (points * members * density * below ** (members - 1)).sum() * (points[1] - points[0])
     # The mean of a chi variable with N - 1 degrees of freedom, over the square root of N.
     spread = sqrt(2.0 / members) * exp(lgamma(members / 2) - lgamma((members - 1) / 2))

@@ -49,7 +49,7 @@ def run_all(plan: Plan, *, at_once: int | None) -> None:
             if stop_asked():
                 say("stopping: every run saves itself (Ctrl-C again: at once)")
                 processes.stop()
-                raise KeyboardInterrupt("Everything is kept; the same command goes on.")
+                raise KeyboardInterrupt("Everything is kept; the same command resumes.")
             while free and waiting:
                 processes.begin(waiting.pop(0), free.pop())
             for process in processes.ended():
@@ -73,7 +73,7 @@ def run_all(plan: Plan, *, at_once: int | None) -> None:
     if failures:
         raise CharyError(
             f"{len(failures)} of {len(plan.jobs)} runs failed; the others are kept, and the same "
-            f"command goes on. {failures[0]}"
+            f"command resumes. {failures[0]}"
         )
 
 

@@ -110,7 +110,7 @@ def companions(run: Path) -> list[Path]:
         if not sound:
             raise CharyError(
                 f"{run} is trained together with {len(names) - 1} others, of which '{name}' cannot go "
-                f"on ({problem.rstrip('.')}). Put that folder back as it was, or go on with a single "
+                f"on ({problem.rstrip('.')}). Put that folder back as it was, or resume a single "
                 f"run, to the same numbers but for rounding: `chary resume {run} --alone`."
             )
     return paths
@@ -143,7 +143,7 @@ def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int
         without = folders[counts.index(min(counts))].path
         raise CharyError(
             f"{without}: its checkpoints have no step in common with those of the runs that are trained "
-            f"with it. Put them back, or go on with a single run: `chary resume RUN --alone`."
+            f"with it. Put them back, or resume a single run: `chary resume RUN --alone`."
         )
     else:
         step, carries, damage = restore_all(folders, initial, steps)

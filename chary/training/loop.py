@@ -261,7 +261,7 @@ def _look_if_due(
 def _how_to_go_on(members: Sequence[Member]) -> str:
     folder = members[0].folder
     path = folder.path if len(members) == 1 else folder.path.parent
-    return f"Saved at step {folder.checkpoint_steps()[-1]}; go on with `chary resume {path}`."
+    return f"Saved at step {folder.checkpoint_steps()[-1]}; resume with `chary resume {path}`."
 
 
 def _sound(members: Sequence[Member], means: Sequence[dict[str, float]], step: int) -> list[Member]:

@@ -1,4 +1,4 @@
-"""Training from Python: start a run, go on with one, or open what it has learned."""
+"""Training from Python: start a run, resume one, or open what it has learned."""
 
 import warnings
 from collections.abc import Sequence

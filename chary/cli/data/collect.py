@@ -34,7 +34,7 @@ def collect(
     out: Path | None = None,
     json: Flag = False,
 ) -> None:
-    """Collect a dataset now, on every core; interrupted, the same command goes on where it was.
+    """Collect a dataset now, on every core; interrupted, the same command resumes.
 
     Args:
         name: pointmaze-*, maze2d-*, antmaze-*, or a robot (hopper, halfcheetah, walker2d, ant), which

@@ -17,7 +17,7 @@ def download(
     to: Path | None = None,
     json: Flag = False,
 ) -> None:
-    """Download a named dataset; an interrupted download goes on where it was.
+    """Download a named dataset; an interrupted download resumes.
 
     Args:
         name: One of `chary data list` whose source publishes files, such as D4RL.

@@ -104,7 +104,7 @@ def collect_dataset(
             run_jobs(partial(_make_part, work), missing, title=title, done=done)
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(
-                "What is finished is kept: run the same command again to go on."
+                "What is finished is kept: run the same command again to resume."
             ) from stop
         blocks = [_read_part(path) for path in paths]
         dataset, others = _assemble(blocks, name, collected_by)
