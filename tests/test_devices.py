@@ -105,7 +105,7 @@ def test_two_processes_are_one_run(dataset: Dataset, tmp_path: Path) -> None:
     crew.processes[1].send_signal(signal.SIGINT)
     leader, follower = crew.ended()
     assert (leader[0], follower[0]) == (130, 130), leader[2] + follower[2]
-    assert "go on with `chary resume" in leader[2] and "All processes have stopped" in follower[2]
+    assert "resume with `chary resume" in leader[2] and "All processes have stopped" in follower[2]
     assert RunFolder.open(run).checkpoint_steps()[-1] >= 50
     lines = [RunFolder.open(path).read("metrics")[3] for path in (run, alone.folder)]
     assert lines[0] == pytest.approx(lines[1], rel=1e-4, abs=1e-5)

@@ -174,12 +174,8 @@ class Policy(eqx.Module):
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "batch action"]:
         """The mode, or with a key a sample."""
-        distribution = self(observations)
-        return (
-            distribution.mode
-            if key is None
-            else distribution.sample(jax.random.normal(key, distribution.loc.shape))
-        )
+        pi = self(observations)
+        return pi.mode if key is None else pi.sample(jax.random.normal(key, pi.loc.shape))
 
 
 class GaussianPolicy(eqx.Module):
@@ -210,11 +206,11 @@ class GaussianPolicy(eqx.Module):
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "batch action"]:
         """The mean, or with a key a sample, brought back to the bounds."""
-        distribution = self(observations)
+        pi = self(observations)
         if key is None:
-            return distribution.loc
+            return pi.loc
         return jnp.clip(
-            distribution.loc + distribution.scale * jax.random.normal(key, distribution.loc.shape),
+            pi.loc + pi.scale * jax.random.normal(key, pi.loc.shape),
             -1.0,
             1.0,
         )
