@@ -12,7 +12,8 @@ where the policy goes. For a batch (s, a, r, s') and the policy pi:
     targets    O_target_i moves by tau towards O_i
 
 The penalty is the Fisher divergence of the Boltzmann distribution of Q, exp(Q) normalised, from mu,
-looked at where the policy acts: where O is flat, the two are one. The policy sees the critics of its own step.
+looked at where the policy acts: where O is flat, the two are one. The policy sees the critics
+of its own step.
 """
 
 from dataclasses import dataclass
