@@ -11,6 +11,19 @@ import chary
 from chary.cli import main
 
 DOCS = Path(__file__).parents[1] / "docs"
+PACKAGE = DOCS.parent / "chary"
+
+
+def test_every_logged_metric_is_explained() -> None:
+    page = (DOCS / "metrics.md").read_text()
+    sources = [*(PACKAGE / "algos").glob("*.py"), *(PACKAGE / "networks").glob("*.py")]
+    logged = {
+        name
+        for path in sources
+        for name in re.findall(r'"((?:critic|policy|value|flow|behaviour)/\w+)"', path.read_text())
+    }
+    assert len(logged) > 20
+    assert {name for name in logged if f"`{name}`" not in page} == set()
 
 
 @pytest.fixture(scope="module")
