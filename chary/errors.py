@@ -15,7 +15,14 @@ class CharyError(Exception):
 
 
 class DivergedError(CharyError):
-    """Training that ended in numbers without meaning."""
+    """Training that diverged: a metric became NaN, infinite or very large."""
+
+
+def reason(error: BaseException) -> str:
+    """An exception in a short line: the system's words for it, its first line, or its kind."""
+    known = isinstance(error, OSError) and error.strerror
+    text = known or str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:160]
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], advice: str = "") -> CharyError:

@@ -2,6 +2,9 @@
 
 import math
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +34,36 @@ def refuse_folder(path: Path) -> None:
         raise CharyError(f"{path}: is a folder. Name a file in it to write to.")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is never seen half-written."""
-    refuse_folder(path)
-    temporary = path.with_name(f".{path.name}.new")
+@contextmanager
+def whole(path: Path, *, folders: bool = True) -> Iterator[Path]:
+    """A name beside a file or folder to write to, which takes its place when all went well: nothing is
+    ever seen half-written, and nothing is left behind. Missing folders are made, unless asked not to."""
+    temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
-        temporary.write_text(text)
-        os.replace(temporary, path)
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            if path.is_dir() and temporary.is_dir():  # a folder gives way only to an empty name
+                shutil.rmtree(path)
+            os.replace(temporary, path)
+        finally:
+            if temporary.is_dir():
+                shutil.rmtree(temporary)
+            temporary.unlink(missing_ok=True)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise CharyError(f"{path}: cannot be written ({error.strerror or error}).") from error
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file in a folder that is there."""
+    refuse_folder(path)
+    with whole(path, folders=False) as temporary:
+        temporary.write_text(text)
 
 
 def write_result(path: Path, text: str) -> None:
     """The same for what a user asked for, in a folder that is made if need be."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CharyError(f"{path}: cannot be written ({error.strerror or error}).") from error
-    write_whole(path, text)
+    refuse_folder(path)
+    with whole(path) as temporary:
+        temporary.write_text(text)

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any
 
-from chary.errors import CharyError, unknown_name
+from chary.errors import CharyError, reason, unknown_name
 
 
 def find_named(option: str, name: str, example: str) -> Any:
@@ -36,5 +36,5 @@ def find_named(option: str, name: str, example: str) -> Any:
 
 def in_short(error: Exception) -> str:
     """An exception of a user's code in one line."""
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0][:160]}" if text else type(error).__name__
+    kind = type(error).__name__
+    return f"{kind}: {reason(error)}" if str(error).strip() else kind

@@ -1,13 +1,13 @@
 """Folders of finished parts: long work that goes on where it was, if its settings are the same."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from chary.errors import CharyError
+from chary.host.files import write_whole
 
 
 @contextmanager
@@ -30,9 +30,7 @@ def check_settings(folder: Path, settings: Mapping[str, Any], *, work: str) -> N
     """Write down the settings, or see that they are those of the parts that are already there."""
     path = folder / "settings.json"
     if not path.exists():
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(settings, indent=2))
-        os.replace(temporary, path)
+        write_whole(path, json.dumps(settings, indent=2))
         return
     try:
         before = json.loads(path.read_text())

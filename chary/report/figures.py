@@ -1,10 +1,10 @@
 """What figures have in common, and how they become files: whole or not at all."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chary.errors import CharyError
+from chary.host.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,16 +31,9 @@ def save_figure(figure: "Figure", destination: Path) -> None:
     import matplotlib.pyplot as plt
 
     kind = figure_kind(destination)
-    beside = destination.with_name(f".{os.getpid()}-{destination.name}")
     try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with whole(destination) as beside:
             figure.savefig(beside, dpi=130, format=kind)
-            os.replace(beside, destination)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise CharyError(f"{destination}: cannot be written: {error.strerror or error}.") from error
     finally:
         plt.close(figure)
 

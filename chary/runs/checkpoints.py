@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from chary.errors import CharyError
+from chary.errors import CharyError, reason
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".saving-"
@@ -60,7 +60,7 @@ def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> 
     except (OSError, ValueError, RuntimeError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise CharyError(
-            f"{final}: the checkpoint could not be written ({_short(error)}). Earlier checkpoints are "
+            f"{final}: the checkpoint could not be written ({reason(error)}). Earlier checkpoints are "
             "intact: make room or mend the folder, then "
             f"{again or f'`chary resume {folder.parent}`'}."
         ) from error
@@ -75,7 +75,7 @@ def restore(folder: Path, step: int, like: State) -> State:
         expected = json.loads((path / MANIFEST).read_text())
         found = _sums(path)
     except (OSError, ValueError) as error:
-        raise DamagedCheckpointError(_short(error)) from error
+        raise DamagedCheckpointError(reason(error)) from error
     if found != expected:
         names = sorted(
             name for name in expected.keys() | found if expected.get(name) != found.get(name)
@@ -89,7 +89,7 @@ def restore(folder: Path, step: int, like: State) -> State:
         kept = {n: x for n, x in leaves.items() if n not in newer}
         restored = _orbax_restore(path / "arrays", kept) | newer
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise DamagedCheckpointError(_short(error)) from error
+        raise DamagedCheckpointError(reason(error)) from error
     structure = jax.tree.structure(like)
     return jax.tree.unflatten(structure, [restored[name] for name in leaves])
 
@@ -186,9 +186,3 @@ def _flush_to_disk(folder: Path) -> None:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-
-
-def _short(error: Exception) -> str:
-    known = isinstance(error, OSError) and error.strerror
-    text = known or str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:160]

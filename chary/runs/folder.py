@@ -25,7 +25,7 @@ import numpy as np
 
 from chary.runs import checkpoints
 from chary.errors import CharyError
-from chary.host.files import jsonable, write_whole
+from chary.host.files import whole, jsonable, write_whole
 from chary.runs.lines import Record, means_something
 
 LOGS = ("metrics", "timing", "evals")
@@ -177,15 +177,8 @@ class RunFolder:
             return None
 
     def save_diagnostics(self, step: int, arrays: dict[str, np.ndarray]) -> None:
-        folder = self.path / "diagnostics"
-        temporary = folder / f".{step}.npz"
-        try:
-            folder.mkdir(exist_ok=True)
+        with whole(self.path / "diagnostics" / f"{step}.npz") as temporary:
             np.savez_compressed(temporary, allow_pickle=False, **arrays)
-            os.replace(temporary, folder / f"{step}.npz")
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise CharyError(f"{folder}: cannot be written ({error.strerror or error}).") from error
 
     def diagnostics(self) -> list[Path]:
         """Files of diagnostics, oldest first."""
@@ -260,9 +253,9 @@ def claimed(path: Path) -> Iterator[None]:
         path.mkdir(parents=True, exist_ok=True)
         lock = filelock.FileLock(path / ".lock")
         lock.acquire(timeout=0)
-        # A run that was killed as it began has only these.
-        own = {".lock", ".config.json.new"}
-        foreign = any(entry.name not in own for entry in path.iterdir())
+        # A run that was killed as it began has only its lock and a config that was not whole yet.
+        own = (".lock", ".config-", ".config.json")
+        foreign = any(not entry.name.startswith(own) for entry in path.iterdir())
         if foreign and not RunFolder.exists(path):
             lock.release()
             (path / ".lock").unlink(missing_ok=True)

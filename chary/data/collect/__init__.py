@@ -22,6 +22,7 @@ from chary.data import formats
 from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
+from chary.host.files import whole
 from chary.host.machine import cores
 from chary.host.parts import check_settings, locked
 from chary.host.terminal import progress_bar
@@ -127,9 +128,8 @@ class Part(NamedTuple):
 
 def _make_part(work: Callable[[Any], Columns], part: Part) -> None:
     """Do the job, and put its block in place whole or not at all."""
-    temporary = part.path.with_name(f".{part.path.stem}-{os.getpid()}.npz")
-    formats.npz.write(temporary, work(part.job), {})
-    os.replace(temporary, part.path)
+    with whole(part.path) as temporary:
+        formats.npz.write(temporary, work(part.job), {})
 
 
 def _read_part(path: Path) -> Columns:

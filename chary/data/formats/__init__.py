@@ -3,10 +3,7 @@
 A writer never leaves a half-written file: it writes beside the destination and moves it into place.
 """
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +14,7 @@ from chary.data.dataset import Dataset
 from chary.data.formats import arrow, columns, hdf5, npz
 from chary.data.names import NAMES, attributes_of, names_in
 from chary.errors import CharyError
+from chary.host.files import whole
 
 Writer = Callable[[Path, dict[str, np.ndarray], dict[str, Any]], None]
 
@@ -101,7 +99,7 @@ def write(dataset: Dataset, path: Path, *, others: dict[str, np.ndarray] | None 
     arrays |= others or {}
     names = attributes_of(dataset.observation_names, dataset.action_names)
     attributes = {**dataset.metadata, **names, "name": dataset.name}
-    with _whole(path) as temporary:
+    with whole(path) as temporary:
         write_arrays(temporary, arrays, attributes)
 
 
@@ -114,26 +112,7 @@ def spread_out(source: Path, folder: Path) -> Dataset | None:
         if not set(COLUMNS) <= set(arrays):
             return None
         kept = {key: array for key, array in arrays.items() if key in (*COLUMNS, *BOUNDS, *EXTRAS)}
-        with _whole(folder) as temporary:
+        with whole(folder) as temporary:
             columns.write(temporary, kept, {"name": source.stem, **attributes})
             read(temporary)  # refuses bad data before it takes the name
     return read(folder)
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A name beside the destination to write to, which takes its place when all went well."""
-    temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield temporary
-            if path.is_dir():  # a folder gives way only to an empty name
-                shutil.rmtree(path)
-            os.replace(temporary, path)
-        finally:
-            if temporary.is_dir():
-                shutil.rmtree(temporary)
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise CharyError(f"{path}: cannot be written: {error.strerror or error}.") from error

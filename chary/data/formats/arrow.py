@@ -10,7 +10,7 @@ import numpy as np
 from chary.data.columns import COLUMNS
 from chary.data.formats.dialect import PLAIN, Dialect
 from chary.data.names import names_in
-from chary.errors import CharyError
+from chary.errors import CharyError, reason
 
 ENDINGS = (".csv", ".parquet")
 RAGGED = 100
@@ -50,10 +50,8 @@ def _read(
         if wanted is None:
             list(found.names)  # a damaged heading may be no text
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        if ragged:
-            reason = ragged[0]
-        raise CharyError(f"{path}: not a readable {suffix[1:]} file ({reason}).") from error
+        why = ragged[0] if ragged else reason(error)
+        raise CharyError(f"{path}: not a readable {suffix[1:]} file ({why}).") from error
     if ragged and wanted is not None:
         many = f", and {len(ragged) - 1} more such line(s)" if len(ragged) > 1 else ""
         raise CharyError(f"{path}: {ragged[0]}{many}. Every line needs a cell for each column.")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chary.data.columns import pieces
-from chary.errors import CharyError
+from chary.errors import CharyError, reason
 
 ATTRIBUTES = "attributes.json"
 
@@ -29,8 +29,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         if not isinstance(attributes, dict):
             raise ValueError("attributes are not a JSON object")
     except (OSError, ValueError, EOFError, SyntaxError, TypeError, OverflowError) as error:
-        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        raise CharyError(f"{path}: not a readable folder of columns ({reason}).") from error
+        raise CharyError(f"{path}: not a readable folder of columns ({reason(error)}).") from error
     return arrays, attributes
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chary.errors import CharyError
+from chary.errors import CharyError, reason
 
 if TYPE_CHECKING:
     import h5py
@@ -51,9 +51,8 @@ def opened(
         raise
     # h5py raises whatever its C library's state suggests when a file is damaged.
     except Exception as error:
-        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise CharyError(
-            f"{path}: not a readable HDF5 file ({reason}). "
+            f"{path}: not a readable HDF5 file ({reason(error)}). "
             "It may be damaged or only partly downloaded."
         ) from error
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.errors import CharyError
+from chary.errors import CharyError, reason
 
 ATTRIBUTES = "attributes"
 
@@ -25,10 +25,9 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             raise ValueError("attributes are not a JSON object")
     # A damaged archive makes NumPy, zipfile and its decompressors raise all kinds of exceptions.
     except Exception as error:
-        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise CharyError(
-            f"{path}: not a readable npz file ({reason}). It may be damaged, or hold Python objects, "
-            "which are never loaded."
+            f"{path}: not a readable npz file ({reason(error)}). It may be damaged, or hold Python "
+            "objects, which are never loaded."
         ) from error
     return arrays, attributes
 

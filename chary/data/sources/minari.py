@@ -17,7 +17,7 @@ import numpy as np
 
 from chary.data.dataset import Dataset
 from chary.data.sources import NamedDataset
-from chary.errors import CharyError
+from chary.errors import CharyError, reason
 
 if TYPE_CHECKING:
     from chary.envs import Task
@@ -235,8 +235,7 @@ def _explained(problem: str) -> Iterator[None]:
     except (CharyError, ImportError):
         raise
     except Exception as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise CharyError(f"{problem} ({reason}).") from error
+        raise CharyError(f"{problem} ({reason(error)}).") from error
 
 
 def _minari() -> Any:

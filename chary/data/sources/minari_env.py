@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chary.data.sources import minari as source
 from chary.envs import Task
+from chary.errors import reason
 
 if TYPE_CHECKING:
     import gymnasium
@@ -23,9 +24,8 @@ def find(name: str) -> Task | None:
         environment.close()
     # Its package may be missing, or of a version that has other environments: any exception.
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         warnings.warn(
-            f"{name}: its environment cannot be made, so nothing is evaluated: {reason}",
+            f"{name}: its environment cannot be made, so nothing is evaluated: {reason(error)}",
             stacklevel=3,
         )
         return None

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from chary.errors import CharyError
+from chary.errors import CharyError, reason
 
 Tree = TypeVar("Tree")
 
@@ -155,7 +155,7 @@ def _connect(coordinator: str, processes: int, process: int) -> None:
     except (RuntimeError, ValueError) as error:
         raise CharyError(
             f"--coordinator {coordinator}: the {processes} processes have not found each other "
-            f"({_first_line(error)})."
+            f"({reason(error)})."
         ) from error
     # Gloo connects in the first meeting, for which it waits half a minute only: before anything slow.
     meet()
@@ -193,13 +193,8 @@ def _broken(error: BaseException) -> BrokenCrewError:
         return BrokenCrewError(str(error) or "interrupted")
     return BrokenCrewError(
         "another process has ended, or the connection to it is lost "
-        f"({_first_line(error)}). Start all of them again with `chary resume`."
+        f"({reason(error)}). Start all of them again with `chary resume`."
     )
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:160]
 
 
 def _leave() -> None:
