@@ -115,7 +115,7 @@ def versions() -> dict[str, str]:
 
 def source() -> dict[str, Any] | None:
     """The commit of chary's own code and whether it was changed since; None where it is no checkout."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     if not (package.parent / ".git").exists():
         return None
     try:

@@ -1,6 +1,7 @@
 """Blocks that survive an interruption, and the command that shows it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -212,6 +213,9 @@ def test_stopped_and_called_again_it_ends_in_the_same_data(
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
     if stop == signal.SIGINT:
+        # GLFW asks for its version in a process of its own, which finds its reader gone.
+        glfw = r'Traceback .*\n  File "<string>", line 36, in <module>\nBrokenPipeError.*\n'
+        errors = re.sub(glfw, "", errors)
         assert "run the same command again" in errors and "Traceback" not in errors
     wait_until(lambda: not any(map(running, workers)))  # nobody works on for the dead
     assert parts(out).exists() and not out.exists()
