@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from chary.runs import checkpoints
 from chary.errors import CharyError
-from chary.host.files import whole, jsonable, write_whole
+from chary.host.files import jsonable, whole, write_whole
+from chary.runs import checkpoints
 from chary.runs.lines import Record, means_something
 
 LOGS = ("metrics", "timing", "evals")
