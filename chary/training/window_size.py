@@ -14,8 +14,7 @@ from chary.ensembles import make_ensemble
 from chary.execution.devices import counted
 
 CACHE = 32 * 2**20
-"""Bytes that a window may touch. Windows of 2, 4 and 8 members of 3x256 were all within a few percent on
-the machines that were measured (docs/speed.md); 32 MB gives 4."""
+"""Bytes that a window may touch: 4 members of 3x256 (docs/speed.md has what other windows cost)."""
 
 
 def window_size(config: MSGConfig, observation_size: int, action_size: int) -> int:
