@@ -103,10 +103,10 @@ def from_frame(
             f"{name}: {sorted(both)[0]} is taken twice, in observations and in actions."
         )
 
-    def column(kind: str, wanted: str | None) -> np.ndarray | None:
-        if wanted is None:
+    def column(kind: str, asked: str | None) -> np.ndarray | None:
+        if asked is None:
             return None
-        (found,) = _choose(name, kind, wanted, known, several=False)
+        (found,) = _choose(name, kind, asked, known, several=False)
         return _numbers(name, found, frame[found])
 
     ids = None
@@ -186,12 +186,8 @@ def _indexable(name: str, frame: Any) -> Any:
             f"{name}: of type {type(frame).__name__}, which is no frame: give one of pandas or polars, "
             "or anything with Arrow's interface; for arrays there is chary.dataset."
         )
-    try:
-        import pyarrow
-    except ImportError:
-        raise CharyError(
-            f"{name}: reading {type(frame).__name__} needs Arrow: pip install 'chary[tables]'."
-        ) from None
+    import pyarrow
+
     return pyarrow.table(frame)
 
 

@@ -45,3 +45,10 @@ def find_task(name: str) -> Task | None:
         if task is not None:
             return task
     return None
+
+
+def tells_success(environment: "gymnasium.Env[Any, Any]") -> bool:
+    """Whether the environment says when an episode succeeds; one step is tried."""
+    environment.reset(seed=0)
+    environment.action_space.seed(0)
+    return "success" in environment.step(environment.action_space.sample())[4]

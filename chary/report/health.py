@@ -3,7 +3,7 @@
 All values are in the learner's reward units. What the numbers mean in words is in `verdicts.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,12 +127,14 @@ def examine(story: RunStory) -> Health | None:
     """What is known of a run's critics; None where there are none, or none were asked yet."""
     looks: list[Look] = []
     beta = _number(story.part("settings").get("beta"))
-    for step, arrays in story.snapshots(READ, most=MOST):
+    newest: dict[str, np.ndarray] = {}
+    for step, arrays in story.snapshots((*READ, *COLUMNS, *CHOSEN), most=MOST):
         if not all(f"values_{kind}" in arrays for kind in ACTIONS):
             continue
         if "beta" in arrays:
             beta = float(arrays["beta"])
         looks.append(look(step, arrays, beta))
+        newest = arrays
     if not looks:
         return None
     return Health(
@@ -140,17 +142,14 @@ def examine(story: RunStory) -> Health | None:
         return_bounds(story),
         beta,
         len(story.snapshot_steps),
-        sweep=_newest(story, COLUMNS, Sweep),
-        actions=_newest(story, CHOSEN, Actions),
+        sweep=_made(Sweep, newest, COLUMNS),
+        actions=_made(Actions, newest, CHOSEN),
     )
 
 
-def _newest(story: RunStory, names: tuple[str, ...], made: Callable[..., Any]) -> Any:
-    """What is made of these arrays at the last look, if that has them."""
-    found = None
-    for _, arrays in story.snapshots(names, most=MOST):
-        found = made(*(arrays[n] for n in names)) if all(n in arrays for n in names) else None
-    return found
+def _made(kind: Callable[..., Any], arrays: dict[str, np.ndarray], names: Sequence[str]) -> Any:
+    """What is made of these arrays, where all are there."""
+    return kind(*(arrays[n] for n in names)) if all(n in arrays for n in names) else None
 
 
 def look(step: int, arrays: dict[str, np.ndarray], beta: float | None) -> Look:

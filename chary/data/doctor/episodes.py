@@ -183,7 +183,7 @@ def _misplaced(table: Table, rows: np.ndarray, flags: np.ndarray, *, sure: bool)
     )
     fix = (
         f"Set timeouts in row {table.listed(rows)} and clear it in row {table.listed(flags)}. "
-        "D4RL's antmaze files are mended when they are loaded by their name."
+        "D4RL's antmaze files are corrected when they are loaded by their name."
     )
     return Finding(severity, "misplaced-end", message, first(rows), fix)
 

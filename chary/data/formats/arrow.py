@@ -27,32 +27,32 @@ def names(path: Path, dialect: Dialect = PLAIN) -> list[str]:
 
 
 def read(
-    path: Path, wanted: Sequence[str], dialect: Dialect = PLAIN, missing: Sequence[str] = ()
+    path: Path, chosen: Sequence[str], dialect: Dialect = PLAIN, missing: Sequence[str] = ()
 ) -> dict[str, Any]:
     """These columns, not converted yet; `missing` are cells of a CSV file that mean no value."""
-    table = _read(path, dialect, wanted, missing)
+    table = _read(path, dialect, chosen, missing)
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
 def _read(
-    path: Path, dialect: Dialect, wanted: Sequence[str] | None, missing: Sequence[str] = ()
+    path: Path, dialect: Dialect, chosen: Sequence[str] | None, missing: Sequence[str] = ()
 ) -> Any:
-    """The table with the wanted columns, or only the schema."""
+    """The table with the chosen columns, or only the schema."""
     pyarrow = _pyarrow()
     suffix = path.suffix.lower()
     ragged: list[str] = []
     try:
         if suffix == ".csv":
-            found = _read_csv(path, dialect, wanted, missing, ragged)
+            found = _read_csv(path, dialect, chosen, missing, ragged)
         else:
             file = import_module("pyarrow.parquet").ParquetFile(path)
-            found = file.schema_arrow if wanted is None else file.read(columns=list(wanted))
-        if wanted is None:
+            found = file.schema_arrow if chosen is None else file.read(columns=list(chosen))
+        if chosen is None:
             list(found.names)  # a damaged heading may be no text
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         why = ragged[0] if ragged else reason(error)
         raise CharyError(f"{path}: not a readable {suffix[1:]} file ({why}).") from error
-    if ragged and wanted is not None:
+    if ragged and chosen is not None:
         many = f", and {len(ragged) - 1} more such line(s)" if len(ragged) > 1 else ""
         raise CharyError(f"{path}: {ragged[0]}{many}. Every line needs a cell for each column.")
     return found
@@ -61,7 +61,7 @@ def _read(
 def _read_csv(
     path: Path,
     dialect: Dialect,
-    wanted: Sequence[str] | None,
+    chosen: Sequence[str] | None,
     missing: Sequence[str],
     ragged: list[str],
 ) -> Any:
@@ -78,11 +78,11 @@ def _read_csv(
             delimiter=dialect.separator or ",", invalid_row_handler=odd
         ),
     }
-    if wanted is None:
+    if chosen is None:
         with csv.open_csv(path, **options) as stream:
             return stream.schema
     convert = csv.ConvertOptions(
-        include_columns=list(wanted),
+        include_columns=list(chosen),
         decimal_point=dialect.decimal or ".",
         strings_can_be_null=True,
         null_values=[*csv.ConvertOptions().null_values, *missing],

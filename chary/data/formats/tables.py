@@ -107,11 +107,11 @@ def _read_one(
         arrays = _arrays(path) if path.suffix.lower() not in arrow.ENDINGS else None
         names = list(arrays) if arrays is not None else arrow.names(path, written)
         chosen = choose(path, names, layout, problems)
-        wanted = list(dict.fromkeys(name for names in chosen.values() for name in names))
+        asked = list(dict.fromkeys(name for names in chosen.values() for name in names))
         if arrays is None:
-            raw = arrow.read(path, wanted, written, reading.missing) if wanted else {}
+            raw = arrow.read(path, asked, written, reading.missing) if asked else {}
         else:
-            raw = {name: arrays[name] for name in wanted}
+            raw = {name: arrays[name] for name in asked}
     except CharyError as error:
         problems.append(str(error))
         return None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chary.data.sources import minari as source
-from chary.envs import Task
+from chary.envs import Task, tells_success
 from chary.errors import reason
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def find(name: str) -> Task | None:
     try:
         dataset = source.open_dataset(name, source.folder_of(name))
         environment = _make(dataset)
-        has_success = _tells_success(environment)
+        has_success = tells_success(environment)
         environment.close()
     # Its package may be missing, or of a version that has other environments: any exception.
     except Exception as error:
@@ -53,10 +53,3 @@ def _make(dataset: Any, **options: Any) -> "gymnasium.Env[Any, Any]":
     if left is not None:
         Path(left).unlink(missing_ok=True)
     return FlatObservation(environment)
-
-
-def _tells_success(environment: "gymnasium.Env[Any, Any]") -> bool:
-    """Whether the environment says when an episode succeeds."""
-    environment.reset(seed=0)
-    environment.action_space.seed(0)
-    return "success" in environment.step(environment.action_space.sample())[4]
