@@ -4,7 +4,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from chary.algorithms import check_algorithm
-from chary.algos import bc, cql, crr, edac, fbrc, fql, iql, msg_config, rebrac, rem, td3_bc
+from chary.algos import (
+    bc,
+    cql,
+    crr,
+    edac,
+    fbrc,
+    fql,
+    iql,
+    msg_config,
+    msg_presets,
+    rebrac,
+    rem,
+    td3_bc,
+)
 from chary.algos.msg import make_msg
 from chary.types import Algorithm
 
@@ -18,7 +31,7 @@ class Entry(NamedTuple):
 
 
 ALGORITHMS = {
-    "msg": Entry(msg_config.MSGConfig, make_msg, msg_config.PRESETS),
+    "msg": Entry(msg_config.MSGConfig, make_msg, msg_presets.PRESETS),
     "bc": Entry(bc.BCConfig, bc.make_bc, bc.PRESETS),
     "iql": Entry(iql.IQLConfig, iql.make_iql, iql.PRESETS),
     "cql": Entry(cql.CQLConfig, cql.make_cql, cql.PRESETS),
