@@ -28,7 +28,7 @@ from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise
 from chary.algos.msg_parts import AnyPolicy
 from chary.algos.msg_state import MSGState, initial_state
-from chary.execution.critics import Asked, Learned
+from chary.execution.critics import Asked, Learned, Lesson
 from chary.execution.fused import Fused
 from chary.networks import losses
 from chary.networks.losses import critic_metrics, temperature_loss
@@ -90,19 +90,17 @@ def make_msg(
             loss = td(q.logged, y, mine)
             return loss + hyper.alpha * h(q).mean(-1) if regularise else loss
 
-        learned = critics.step(
-            state.critics,
-            state.critic_optimiser,
+        lesson = Lesson(
             batch.observations,
             asked,
             critic_loss,
             y,
-            noise,
+            hyper.critic_learning_rate,
+            hyper.tau,
             weight=hyper.alpha if regularise and not own else None,
             also=parts.sass(config, ensemble, batch),
-            learning_rate=hyper.critic_learning_rate,
-            tau=hyper.tau,
         )
+        learned = critics.step(state.critics, state.critic_optimiser, lesson, noise)
         q, y = learned.answers, learned.targets
         metrics = critic_metrics(td(q.logged, y, noise), all_values(q.logged), y)
         return learned, {"critic/regulariser": h(q).mean(), **metrics}

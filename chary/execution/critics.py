@@ -32,6 +32,23 @@ MemberLoss: TypeAlias = Callable[[Asked, Any, Any], Float[Array, " member"]]
 """`loss(answers, targets, noise)` of each member."""
 
 
+class Lesson(NamedTuple):
+    """What critics learn in a step."""
+
+    observations: Any
+    asked: Callable[[Any], Asked]
+    """`asked(noise)`: at which actions."""
+    loss: MemberLoss
+    targets: Any
+    learning_rate: Any
+    tau: Any
+    weight: Any = None
+    """Of the mean value at the policy's actions in the loss; None where it does not look there."""
+    also: Callable[[PyTree, PyTree, Any], Any] | None = None
+    """`also(online, target, noise)`: a loss of each member on its parameters, beside what it learns from
+    answers."""
+
+
 class Learned(NamedTuple):
     """What a step of the critics leaves behind."""
 
@@ -60,26 +77,9 @@ class Executor(Protocol):
         ...
 
     def step(
-        self,
-        critics: OnlineAndTarget,
-        optimiser: PyTree,
-        observations: Any,
-        asked: Callable[[Any], Asked],
-        loss: MemberLoss,
-        targets: Any,
-        noise: Any,
-        *,
-        weight: Any = None,
-        also: Callable[[PyTree, PyTree, Any], Any] | None = None,
-        learning_rate: Any,
-        tau: Any,
+        self, critics: OnlineAndTarget, optimiser: PyTree, lesson: Lesson, noise: Any
     ) -> Learned:
-        """One step of Adam on the sum over members of `loss`, and of the target averages.
-
-        `asked(noise)` is what is asked. `weight` is the weight that the loss gives to the mean value at
-        the policy's actions; None where it does not look there. `also(online, target, noise)` is a loss
-        of each member on its parameters, beside what it learns from answers.
-        """
+        """One step of Adam on the sum of the members' losses, and of the target averages."""
         ...
 
     def everywhere(self, algorithm: Any, by_member: Callable[[Any], Any]) -> Any:

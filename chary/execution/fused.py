@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from chary.ensembles import Ensemble
-from chary.execution.critics import Asked, Learned, MemberLoss, Read
+from chary.execution.critics import Asked, Learned, Lesson, Read
 from chary.execution.devices import Shards, divided, shards_of
 from chary.execution.windows import Window, through_windows
 from chary.networks.matmul import learning_from
@@ -110,23 +110,12 @@ class Fused(NamedTuple):
         return divided(algorithm, self.shards.devices, by_member)
 
     def step(
-        self,
-        critics: OnlineAndTarget,
-        optimiser: PyTree,
-        observations: Any,
-        asked: Callable[[Any], Asked],
-        loss: MemberLoss,
-        targets: Any,
-        noise: Any,
-        *,
-        weight: Any = None,
-        also: Callable[[PyTree, PyTree, Any], Any] | None = None,
-        learning_rate: Any,
-        tau: Any,
+        self, critics: OnlineAndTarget, optimiser: PyTree, lesson: Lesson, noise: Any
     ) -> Learned:
         """As `Executor.step` says. The gradient in the policy's actions is that of the loss, divided by
         the `weight` that they have in it. Where they have none, the passes are asked for their values
         there all the same, but no weight learns from these rows."""
+        observations, asked, loss, targets, learning_rate, tau, weight, also = lesson
         noise, key = noise.of(self.shards.here()), noise.ensemble_key
         size, climbs = len(observations), asked(noise).policy is not None
         with_policy = climbs and (weight is not None or self.ensemble.in_windows)

@@ -9,7 +9,7 @@ import jax
 import optax
 
 from chary.ensembles import Ensemble
-from chary.execution.critics import Asked, Learned, MemberLoss, Read
+from chary.execution.critics import Asked, Learned, Lesson, Read
 from chary.types import OnlineAndTarget, PyTree
 
 
@@ -33,20 +33,9 @@ class Plain(NamedTuple):
         return backup
 
     def step(
-        self,
-        critics: OnlineAndTarget,
-        optimiser: PyTree,
-        observations: Any,
-        asked: Callable[[Any], Asked],
-        loss: MemberLoss,
-        targets: Any,
-        noise: Any,
-        *,
-        weight: Any = None,
-        also: Callable[[PyTree, PyTree, Any], Any] | None = None,
-        learning_rate: Any,
-        tau: Any,
+        self, critics: OnlineAndTarget, optimiser: PyTree, lesson: Lesson, noise: Any
     ) -> Learned:
+        observations, asked, loss, targets, learning_rate, tau, weight, also = lesson
         actions = asked(noise)
 
         def total(params: PyTree) -> tuple[Any, Asked]:
