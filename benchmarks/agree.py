@@ -28,12 +28,13 @@ from chary import config as settings
 from chary.data.dataset import Dataset
 from chary.errors import CharyError, unknown_name
 from chary.evaluation.rollouts import Moments, evaluate
+from chary.execution.config import DEFAULT
 from chary.host.files import write_whole
 from chary.runs.folder import RunFolder
 from chary.study.runner import shares
-from chary.training import prepare
+from chary.training import plan, resolve
 from chary.training import start as training
-from chary.training.run_config import RunConfig
+from chary.training.run_config import RunConfig, RunSpec
 
 HERE = Path(__file__).parent
 HOPPER, MAZE = "hopper-medium", "pointmaze-medium"
@@ -79,7 +80,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
 def configure(algorithm: str, dataset: str) -> tuple[Any, RunConfig]:
     """What both libraries learn with: the preset, in fewer steps, and as d3rlpy can do it."""
     steps = STEPS[dataset][algorithm]
-    config, run = prepare.configure(algorithm, PRESETS[dataset], dataset)
+    config, run = resolve.configure(algorithm, PRESETS[dataset], dataset)
     if algorithm == "bc":
         config = replace(config, loss="squared")
     if algorithm == "cql":
@@ -89,7 +90,7 @@ def configure(algorithm: str, dataset: str) -> tuple[Any, RunConfig]:
     return config, replace(run, steps=steps)
 
 
-def settings_of(case: Case, work: Path) -> tuple[Any, RunConfig, Dataset]:
+def settings_of(case: Case, work: Path) -> tuple[RunSpec, Dataset]:
     """The same for one training, with the data that it learns from."""
     config, run = configure(case.algorithm, case.dataset)
     run = replace(
@@ -100,26 +101,23 @@ def settings_of(case: Case, work: Path) -> tuple[Any, RunConfig, Dataset]:
         eval_every=0,
         final_episodes=EPISODES,
     )
-    run, dataset = prepare.complete(case.algorithm, run, run.dataset)
-    return config, run, dataset
+    spec = RunSpec(case.algorithm, config, run, DEFAULT, PRESETS[case.dataset])
+    return resolve.complete(spec, run.dataset)
 
 
 def train_ours(case: Case, work: Path) -> dict[str, Any]:
     """A run folder like any other, gone on with where it was interrupted."""
-    config, run, dataset = settings_of(case, work)
-    preset = PRESETS[case.dataset]
-    agent = training.start(
-        case.algorithm, config, run, dataset=dataset, preset=preset, go_on=True, yes=True
-    )
-    last = RunFolder.open(agent.folder).last()
+    spec, dataset = settings_of(case, work)
+    training.start(spec, dataset, resume=True, yes=True)
+    last = RunFolder.open(spec.folder).last()
     assert last is not None
     return last
 
 
 def train_theirs(case: Case, work: Path, python: str) -> dict[str, Any]:
     """d3rlpy in its own process, and its policy in our evaluator."""
-    config, run, dataset = settings_of(case, work)
-    scaling = prepare.scaling_of(dataset, run)
+    spec, dataset = settings_of(case, work)
+    scaling = plan.scaling_of(dataset, spec.run)
     arrays, policy = work / f"{case.name}-data.npz", work / f"{case.name}-policy.npz"
     batch = dataset.transitions(scaling)._asdict()
     np.savez(
@@ -129,8 +127,8 @@ def train_theirs(case: Case, work: Path, python: str) -> dict[str, Any]:
     )
     order = {
         "algorithm": case.algorithm,
-        "settings": settings.to_json(config),
-        "steps": run.steps,
+        "settings": settings.to_json(spec.config),
+        "steps": spec.run.steps,
         "seed": case.seed,
         "transitions": str(arrays),
         "policy": str(policy),
@@ -145,9 +143,9 @@ def train_theirs(case: Case, work: Path, python: str) -> dict[str, Any]:
         rows = scaling.observations(np.asarray(observations, np.float32))
         return scaling.from_unit(np.stack([np.tanh(forward(layers, row)) for row in rows]))
 
-    task = prepare.task_of(dataset)
+    task = dataset.task
     assert task is not None
-    return evaluate(act, task, episodes=EPISODES, seed=case.seed, step=run.steps).record()
+    return evaluate(act, task, episodes=EPISODES, seed=case.seed, step=spec.run.steps).record()
 
 
 def forward(layers: list[tuple[np.ndarray, np.ndarray]], row: np.ndarray) -> np.ndarray:

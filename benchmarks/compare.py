@@ -26,7 +26,7 @@ from chary.report.tables import markdown_table, write_page
 HERE = Path(__file__).parent
 OURS, PLAIN, D3RLPY = "ours", "plain", "d3rlpy"
 COLUMNS = {
-    "members": "members", "hidden": "hidden", "alpha": "alpha", "chunk": "chunk",
+    "members": "members", "hidden": "hidden", "alpha": "alpha", "window": "window",
     OURS: "ours, updates/s", PLAIN: "plain", "of_plain": "ours / plain",
     D3RLPY: "d3rlpy", "of_d3rlpy": "ours / d3rlpy", "share": "share of matrix rate",
     "peaks": "peak MB ours, plain",
@@ -71,7 +71,7 @@ class Worker:
 def compare(case: dict[str, Any], pythons: dict[str, str], options: Any) -> dict[str, Any]:
     """A row: every kind's updates a second, and ours over theirs."""
     ours = timing.Case(case["members"], tuple(case["hidden"]), case["alpha"], samples="shared")
-    case = {**case, "chunk": case["chunk"] or timing.chunk_of(ours)}
+    case = {**case, "window": case["window"] or timing.window_of(ours)}
     workers = {
         OURS: Worker(sys.executable, {**case, "kind": OURS, "samples": ours.samples}),
         PLAIN: Worker(sys.executable, {**case, "kind": PLAIN, "samples": "own"}),
@@ -126,7 +126,7 @@ def _texts(row: dict[str, Any]) -> dict[str, str]:
         "members": str(row["members"]),
         "hidden": "x".join(map(str, row["hidden"])),
         "alpha": f"{row['alpha']:g}",
-        "chunk": str(row["chunk"]),
+        "window": str(row["window"]),
         **{name: f"{speed:.1f}" for name, speed in speeds.items()},
         **{f"of_{name}": f"{ratio:.2f}" for name, ratio in ratios.items()},
         "share": f"{row['share_of_matrix_rate']:.0%}",
@@ -184,7 +184,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--members", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument(
-        "--chunks", type=int, nargs="+", help="ours: members at a time, for each size"
+        "--windows", type=int, nargs="+", help="ours: members at a time, for each size"
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0)
@@ -202,19 +202,21 @@ def main() -> int:
             )
             return 2
         pythons[D3RLPY] = str(options.d3rlpy)
-    chunks = options.chunks or [None] * len(options.members)
-    if len(chunks) != len(options.members):
-        parser.error("--chunks needs one number for each of --members")
+    windows = options.windows or [None] * len(options.members)
+    if len(windows) != len(options.members):
+        parser.error("--windows needs one number for each of --members")
     print(markdown_table([], COLUMNS), end="", flush=True)
     rows = [
         compare(
-            {"members": n, "hidden": list(LARGE), "alpha": alpha, "chunk": chunk}, pythons, options
+            {"members": n, "hidden": list(LARGE), "alpha": alpha, "window": window},
+            pythons,
+            options,
         )
-        for n, chunk in zip(options.members, chunks, strict=True)
+        for n, window in zip(options.members, windows, strict=True)
         for alpha in (0.1, 0.0)
     ]
     for alpha in (0.1, 0.0):
-        small = {"members": 8, "hidden": list(SMALL), "alpha": alpha, "chunk": None}
+        small = {"members": 8, "hidden": list(SMALL), "alpha": alpha, "window": None}
         rows.append(compare(small, pythons, options))
     write(with_shares(rows), options.out)
     return 0

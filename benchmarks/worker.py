@@ -21,23 +21,23 @@ OBSERVATION, ACTION, BATCH = 29, 8, 256
 
 def ours_or_plain(case: dict[str, Any]) -> Callable[[int], Any]:
     """Steps of the package's MSG, or of the same executed the plain way, in the package's own loop."""
-    from chary.algos.msg import make_msg
+    from chary import algos
     from chary.algos.msg_config import MSGConfig
     from chary.bench import timing
-    from chary.execution.fused import Fused
-    from chary.execution.plain import Plain
+    from chary.execution.config import Execution
 
     config = MSGConfig(
         members=case["members"],
         hidden=tuple(case["hidden"]),
         alpha=case["alpha"],
         regulariser_samples=case["samples"],
-        chunk=case["chunk"],
         warmup_steps=0,
         batch_size=BATCH,
     )
-    executor = Plain if case["kind"] == "plain" else Fused
-    algorithm = make_msg(config, OBSERVATION, ACTION, executor=executor)
+    execution = Execution(executor="plain")
+    if case["kind"] == "ours":
+        execution = Execution(window=case["window"])
+    algorithm = algos.build("msg", config, OBSERVATION, ACTION, execution)
     return timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
 
 
@@ -81,7 +81,7 @@ def baseline(case: dict[str, Any]) -> Callable[[int], Any]:
 
     entry = algos.entry(case["algorithm"])
     config = settings.from_json(entry.config, case["settings"])
-    algorithm = entry.make(config, OBSERVATION, ACTION)
+    algorithm = algos.build(case["algorithm"], config, OBSERVATION, ACTION)
     return timing.stepper(algorithm, timing.feed_of(algorithm, timing.random_dataset()))
 
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from chary.data.memory import dataset, from_frame
     from chary.evaluation.agent import Agent, Uncertainty
     from chary.evaluation.rollouts import EvalResult
-    from chary.training.population import train_population
-    from chary.training.start import open_run, resume, train
+    from chary.training.start import open_run, resume, train, train_population
 
 __all__ = [
     "Agent",
@@ -54,7 +53,7 @@ _HOMES = {
     "open_run": "chary.training.start",
     "resume": "chary.training.start",
     "train": "chary.training.start",
-    "train_population": "chary.training.population",
+    "train_population": "chary.training.start",
 }
 
 

@@ -1,12 +1,116 @@
-"""Settings: what is refused, how presets fill them in, and how they are written down."""
+"""Settings: which values a field takes, how presets fill them in, and how they are written down.
 
-from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+A field's type says what it takes, as in `tau: Share = 0.005`. `Checked` refuses everything else.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from chary.errors import CharyError, unknown_name
+
+Positive: TypeAlias = Annotated[int, Ge(1)]
+Count: TypeAlias = Annotated[int, Ge(0)]
+Several: TypeAlias = Annotated[int, Ge(2)]
+Rate: TypeAlias = Annotated[float, Gt(0.0)]
+Weight: TypeAlias = Annotated[float, Ge(0.0)]
+Pessimism: TypeAlias = Annotated[float, Le(0.0)]
+Fraction: TypeAlias = Annotated[float, Ge(0.0), Le(1.0)]
+BelowOne: TypeAlias = Annotated[float, Ge(0.0), Lt(1.0)]
+Share: TypeAlias = Annotated[float, Gt(0.0), Le(1.0)]
+Seed: TypeAlias = Annotated[int, Ge(0), Le(2**31 - 1)]
+Layers: TypeAlias = tuple[Positive, ...]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Base of configs: every field must have a value that its type takes."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in _allowed(type(self)):
+            allowed.check(name.replace("_", "-"), getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The values that a field takes."""
+
+    words: tuple[Any, ...] = ()
+    """Names, and None where a field may be left out."""
+    only_words: bool = False
+    number: bool = False
+    bounds: tuple[Any, ...] = ()
+    several: bool = False
+    """Whether the field is a tuple of such numbers."""
+
+    def check(self, option: str, value: Any) -> None:
+        """Refuse any other value."""
+        if value in self.words:
+            return
+        if self.only_words:
+            require(False, option, value, " or ".join(map(str, self.words)))
+        elif self.several:
+            inside = (value or not self.bounds) and all(map(self._within, value))
+            require(bool(inside), option, value, f"sizes of {self.text}")
+        elif self.number:
+            require(self._within(value), option, value, self.text)
+
+    def _within(self, value: Any) -> bool:
+        tests = {
+            Ge: lambda bound: value >= bound.ge,
+            Gt: lambda bound: value > bound.gt,
+            Le: lambda bound: value <= bound.le,
+            Lt: lambda bound: value < bound.lt,
+        }
+        return all(tests[type(bound)](bound) for bound in self.bounds)
+
+    @property
+    def text(self) -> str:
+        """The range, as in 'above 0 and at most 1'."""
+        found = {type(bound): getattr(bound, type(bound).__name__.lower()) for bound in self.bounds}
+        if Ge in found and Le in found:
+            return f"between {found[Ge]:g} and {found[Le]:.12g}"
+        words = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
+        parts = [f"{word} {found[kind]:.12g}" for kind, word in words.items() if kind in found]
+        return " and ".join(parts) or "a number"
+
+
+@cache
+def _allowed(kind: type) -> list[tuple[str, Allowed]]:
+    """What each field of a config takes; computed once a class."""
+    return [(f.name, _allowed_by(f.type)) for f in fields(kind)]
+
+
+def _allowed_by(hint: Any) -> Allowed:
+    arms = list(_arms(hint))
+    for arm in arms:
+        if get_origin(arm) is tuple and get_args(arm)[1:] == (...,):
+            inner = _allowed_by(get_args(arm)[0])
+            return replace(inner, several=inner.number)
+    named = [arm for arm in arms if get_origin(arm) is Literal or arm is NoneType]
+    words = [word for arm in named for word in (get_args(arm) or (None,))]
+    ranged = [arm for arm in arms if get_origin(arm) is Annotated]
+    return Allowed(
+        words=tuple(words),
+        only_words=len(named) == len(arms),
+        number=bool(ranged) or int in arms or float in arms,
+        bounds=tuple(bound for arm in ranged for bound in arm.__metadata__),
+    )
+
+
+def _arms(hint: Any) -> Iterator[Any]:
+    """The alternatives of a union, or the type itself."""
+    if get_origin(hint) in (Union, UnionType):
+        for arm in get_args(hint):
+            yield from _arms(arm)
+    else:
+        yield hint
 
 
 def require(condition: bool, option: str, value: object, allowed: str) -> None:
@@ -17,28 +121,6 @@ def require(condition: bool, option: str, value: object, allowed: str) -> None:
         raise CharyError(f"--{option} is {value}, but must be {allowed}{also}.")
 
 
-def require_finite(option: str, value: float) -> None:
-    """Refuse what is no number."""
-    require(True, option, value, "a number")
-
-
-def require_rate(option: str, value: float) -> None:
-    """Refuse a step size that would not learn."""
-    require(value > 0.0, option, value, "above 0")
-
-
-def require_layers(hidden: tuple[int, ...], batch_size: int) -> None:
-    """Refuse networks or batches of nothing."""
-    require(min(hidden, default=0) >= 1, "hidden", hidden, "sizes of at least 1")
-    require(batch_size >= 1, "batch-size", batch_size, "at least 1")
-
-
-def require_backup(discount: float, tau: float) -> None:
-    """Refuse a discount or a target average that is none."""
-    require(0.0 <= discount <= 1.0, "discount", discount, "between 0 and 1")
-    require(0.0 < tau <= 1.0, "tau", tau, "above 0 and at most 1")
-
-
 def refuse_repeats(option: str, values: Sequence[Any]) -> None:
     """Nothing is to be trained twice under one name."""
     repeated = [value for value in values if list(values).count(value) > 1]
@@ -46,18 +128,17 @@ def refuse_repeats(option: str, values: Sequence[Any]) -> None:
         raise CharyError(f"--{option} names {repeated[0]} more than once.")
 
 
-def apply(settings: dict[str, Any], algorithm: Any, run: Any, *, source: str) -> tuple[Any, Any]:
-    """Both configs with the given fields replaced; each field belongs to one of them."""
-    settings = run.migrated(settings)
-    algorithm_fields = {f.name for f in fields(algorithm)}
-    run_fields = {f.name for f in fields(run)}
-    for name in settings:
-        if name not in algorithm_fields | run_fields:
-            raise unknown_name("setting", name, algorithm_fields | run_fields, f"(in {source})")
-    mine = {k: v for k, v in settings.items() if k in algorithm_fields}
-    return (
-        replace(algorithm, **mine),
-        replace(run, **{k: v for k, v in settings.items() if k in run_fields}),
+def apply(changes: dict[str, Any], *configs: Any, source: str) -> tuple[Any, ...]:
+    """The configs with some fields replaced; each field belongs to one of them."""
+    for config in configs:
+        changes = getattr(config, "migrated", lambda same: same)(changes)
+    owned = [{f.name for f in fields(config)} for config in configs]
+    for name in changes:
+        if not any(name in names for names in owned):
+            raise unknown_name("setting", name, set().union(*owned), f"(in {source})")
+    return tuple(
+        replace(config, **{name: value for name, value in changes.items() if name in names})
+        for config, names in zip(configs, owned, strict=True)
     )
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import chary
-from chary.algos.msg import make_msg
-from chary.algos.msg_config import MSGConfig
+from chary import algos
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling
 from chary.errors import CharyError
+from chary.execution.config import Execution
 from chary.execution.devices import BY_MEMBER, EVERYWHERE
 from chary.execution.processes.leader import place
 from chary.execution.program import Carry, compile_chunk, initial_carry, keys
@@ -27,14 +27,18 @@ from tests.test_population import logs, states, stop_after
 
 SMALL: dict[str, Any] = {"members": 4, "hidden": (8,), "batch_size": 16, "warmup_steps": 5}
 
+SAC_N: dict[str, Any] = {"members": 4, "hidden": (8,), "batch_size": 16}
+
 
 @cache
-def twenty_steps(devices: int, **changes: Any) -> Carry:
+def twenty_steps(devices: int, name: str = "msg", **changes: Any) -> Carry:
     """What a run of seed 0 has after 20 steps, in place."""
     dataset = Dataset.from_columns(make_columns(), name="tiny")
     scaling = Scaling.of(dataset, RewardTransform(), normalise_observations=False)
     data = dataset.transitions(scaling)
-    algorithm = make_msg(MSGConfig(devices=devices, **SMALL, **changes), 3, 2)
+    execution = Execution(devices=devices, window=changes.pop("window", None))
+    config = algos.entry(name).config(**(SMALL if name == "msg" else SAC_N), **changes)
+    algorithm = algos.build(name, config, 3, 2, execution)
     if algorithm.spread is not None:
         data = algorithm.spread.everywhere(data)
     begin = place(algorithm, initial_carry(algorithm, 16, 3, 2, seed=0), runs=1)
@@ -53,7 +57,7 @@ def close(one: Any, other: Any) -> None:
     "changes",
     [
         {"targets": "double-q", "regulariser_samples": "own"},
-        {"targets": "shared-lcb", "chunk": 1},
+        {"targets": "shared-lcb", "window": 1},
         {"ensemble": "prior", "alpha": 0.0},
     ],
 )
@@ -68,6 +72,13 @@ def test_twenty_steps_are_those_of_one_device(changes: dict[str, Any]) -> None:
         assert leaf.sharding.spec == EVERYWHERE and len(leaf.sharding.device_set) == 2
 
 
+def test_sac_n_is_divided_too() -> None:
+    one, two = (twenty_steps(devices, "sac-n", window=1) for devices in (1, 2))
+    close(one, two)
+    for leaf in jax.tree.leaves((two.state.critics.online, two.state.critics.optimiser.mu)):
+        assert leaf.sharding.spec == BY_MEMBER and len(leaf.sharding.device_set) == 2
+
+
 def test_runs_are_stopped_resumed_to_the_same_bits_and_opened_on_one_device(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +88,7 @@ def test_runs_are_stopped_resumed_to_the_same_bits_and_opened_on_one_device(
     whole = chary.train_population(
         "msg", dataset, run=tmp_path / "whole", devices="all", **wanted, **SMALL
     )
-    assert RunFolder.open(whole[0].folder).config["settings"]["devices"] == 2
+    assert RunFolder.open(whole[0].folder).config["execution"]["devices"] == 2
     with monkeypatch.context() as patch:
         stop_after(patch, 8)
         with pytest.raises(KeyboardInterrupt):

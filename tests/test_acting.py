@@ -20,7 +20,7 @@ from chary.evaluation import acting
 from chary.evaluation.acting import MODE, SAMPLE
 from chary.evaluation.agent import Agent
 from chary.evaluation.rollouts import EvalResult, Moments, evaluate
-from chary.training import prepare
+from chary.training import resolve
 from tests.test_evaluate import assert_same
 
 SIZES = 3, 2
@@ -201,9 +201,9 @@ def test_a_wrong_option_is_one_message(
 
 def test_the_papers_presets_report_both() -> None:
     for preset in ("paper-antmaze", "paper-gym", "paper-maze2d", "paper-rlu", "no-ensemble"):
-        assert prepare.configure("msg", preset, "")[1].act == "both"
-    assert prepare.configure("msg", "small", "")[1].act == "mode"
-    assert prepare.configure("iql", "paper-antmaze", "")[1].act == "mode"
+        assert resolve.configure("msg", preset, "")[1].act == "both"
+    assert resolve.configure("msg", "small", "")[1].act == "mode"
+    assert resolve.configure("iql", "paper-antmaze", "")[1].act == "mode"
 
 
 def test_the_best_of_several_samples_is_the_one_with_the_largest_bound() -> None:

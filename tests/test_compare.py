@@ -36,7 +36,7 @@ class FixedWorker:
 def test_ratios_and_shares_stand_in_the_page_beside_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--members", "4", "--chunks", "2", "--rounds", "3", "--without-d3rlpy"]
+    words = ["--members", "4", "--windows", "2", "--rounds", "3", "--without-d3rlpy"]
     monkeypatch.setattr(sys, "argv", ["benchmarks/compare.py", *words, "--out", str(tmp_path)])
     monkeypatch.setattr(compare, "Worker", FixedWorker)
     monkeypatch.setattr(timing, "alone", lambda *_: 8)
@@ -58,7 +58,7 @@ def test_ratios_and_shares_stand_in_the_page_beside_the_command(
 
 def test_d3rlpy_is_compared_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "Worker", FixedWorker)
-    case = {"members": 4, "hidden": [8], "alpha": 0.0, "chunk": 2}
+    case = {"members": 4, "hidden": [8], "alpha": 0.0, "window": 2}
 
     class Options:
         rounds, seconds = 1, 1.0

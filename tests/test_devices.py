@@ -14,20 +14,21 @@ import numpy as np
 import pytest
 
 import chary
+from chary import algos
+from chary import config as settings
 from chary.algos.bc import BCConfig
-from chary.algos.msg import make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.cli import main
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.execution import program as chunk
+from chary.execution.config import DEFAULT, Execution
 from chary.execution.processes import meeting as processes
 from chary.runs import checkpoints
 from chary.runs.folder import RunFolder
-from chary.training import groups as group
-from chary.training.groups import Spec
-from chary.training.run_config import RunConfig
+from chary.training import groups
+from chary.training.run_config import RunConfig, RunSpec
 
 SMALL: dict[str, Any] = {"members": 4, "hidden": (8,), "batch_size": 16, "warmup_steps": 5}
 
@@ -126,14 +127,20 @@ def test_when_one_process_ends_so_does_the_other(dataset: Dataset, tmp_path: Pat
     [
         ({"members": 4, "devices": 3}, r"--devices is 3, .* a divisor of .* members \(4\)"),
         ({"members": 4, "devices": 0}, "--devices is 0"),
-        ({"members": 8, "devices": 4, "chunk": 4}, r"members on a device \(2\)"),
+        ({"members": 8, "devices": 4, "window": 4}, r"members on a device \(2\)"),
+        ({"members": 4, "window": 3}, r"--window is 3, but must be a divisor of .* members \(4\)"),
+        ({"members": 4, "window": 2, "executor": "plain"}, "leave out --window"),
         ({"members": 4, "devices": 2, "ensemble": "batch"}, "--devices 2: .* share weights"),
         ({"members": 4096, "devices": 4096}, r"there (is|are) \d+ here .*device_count=4096"),
     ],
 )
 def test_what_cannot_be_divided(changes: dict[str, Any], words: str) -> None:
+    def build() -> None:
+        config, execution = settings.apply(changes, MSGConfig(), DEFAULT, source="")
+        algos.build("msg", config, 3, 2, execution)
+
     with pytest.raises(CharyError, match=words):
-        make_msg(MSGConfig(**changes), 3, 2)
+        build()
 
 
 @pytest.mark.parametrize(
@@ -151,14 +158,14 @@ def test_what_processes_must_know(given: tuple[Any, Any, Any], words: str) -> No
 
 
 def test_algorithms_without_an_ensemble_to_divide(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "bc", "--dataset", "x", "--devices", "2"]) == 2
-    assert "bc trains on one" in capsys.readouterr().err
+    assert main(["train", "bc", "--dataset", "pointmaze-umaze", "--devices", "2"]) == 2
+    assert "bc is trained as a whole" in capsys.readouterr().err
 
 
 def test_a_run_moves_to_other_devices(tmp_path: Path) -> None:
     run = RunConfig(run=tmp_path)
-    spread = Spec(MSGConfig(members=8, devices=2, chunk=4), run)
-    assert group.moved(spread, 1).config == MSGConfig(members=8, chunk=4)
-    assert group.moved(spread, 4).config == MSGConfig(members=8, devices=4)  # windows do not fit
-    with pytest.raises(CharyError, match="--devices is for msg's ensembles"):
-        group.moved(Spec(BCConfig(), run), 2)
+    two = RunSpec("msg", MSGConfig(members=8), run, Execution(devices=2, window=4), "none")
+    assert groups.moved(two, 1).execution == Execution(window=4)
+    assert groups.moved(two, 4).execution == Execution(devices=4)  # windows do not fit
+    with pytest.raises(CharyError, match="--devices divides ensembles; bc has none"):
+        groups.moved(two._replace(algorithm="bc", config=BCConfig()), 2)

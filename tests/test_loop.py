@@ -17,8 +17,8 @@ from chary.errors import CharyError
 from chary.execution.program import initial_carry
 from chary.runs.folder import RunFolder
 from chary.training import loop
-from chary.training.groups import Spec
-from chary.training.prepare import configure, make_plan
+from chary.training.plan import make_plan
+from chary.training.resolve import resolve
 from chary.training.run_config import RunConfig
 from tests.conftest import make_columns
 
@@ -41,11 +41,8 @@ def lines(folder: Path, log: str) -> str:
 
 @pytest.mark.parametrize("algorithm", ["msg", "bc"])
 def test_chunks_of_any_length_give_the_same_bits(algorithm: str, dataset: Dataset) -> None:
-    config, run = configure(algorithm, "none", dataset.name)
-    config, run = chary.config.apply(
-        {**settings_of(algorithm), "reward_scale": 1.0, "reward_shift": 0.0}, config, run, source=""
-    )
-    plan = make_plan(algorithm, [Spec(config, run)], dataset)
+    changes = {**settings_of(algorithm), "reward_scale": 1.0, "reward_shift": 0.0}
+    plan = make_plan([resolve(algorithm, dataset, "none", None, changes)], dataset)
     ends = []
     for cuts in ([0, 20], [0, 1, 2, 13, 20], list(range(21))):
         (carry,) = plan.initial_carries()

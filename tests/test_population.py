@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from chary.data.dataset import Dataset
 from chary.errors import CharyError, DivergedError
 from chary.execution import program as chunk
 from chary.runs.folder import RunFolder
-from chary.training import loop, population, prepare
+from chary.training import loop, population, resolve
 from chary.training import start as training
 
 QUICK: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16, "log_every": 10, "eval_every": 0}
@@ -87,11 +86,11 @@ def test_runs_of_another_structure_are_another_program(
     dataset: Dataset, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the regulariser MSG leaves its passes out; numbers in the state change no program."""
-    config, run = prepare.configure("msg", "none", "tiny")
-    config = replace(config, members=2, hidden=(8,), batch_size=16)
+    changes = {"members": 2, "hidden": (8,), "batch_size": 16}
+    spec = resolve.resolve("msg", dataset, "none", None, changes)
     varied = {"alpha": (0.0, 0.5, 1.0), "beta": (-4.0, -8.0)}
-    specs = population.vary("msg", config, replace(run, run=Path("x")), dataset, [0], varied)
-    groups = population.grouped("msg", specs, dataset)
+    specs = population.vary(spec, Path("x"), dataset, [0], varied)
+    groups = population.grouped(specs, dataset)
     assert [[(s.config.alpha, s.config.beta) for s in together] for together in groups] == [
         [(0.0, -4.0), (0.0, -8.0)],
         [(0.5, -4.0), (0.5, -8.0), (1.0, -4.0), (1.0, -8.0)],
@@ -231,7 +230,7 @@ def test_what_cannot_be_varied(
 
 
 def test_settings_are_read_as_they_are_typed() -> None:
-    config, _ = prepare.configure("msg", "none", "tiny")
+    config, _ = resolve.configure("msg", "none", "tiny")
     assert population.parse(["alpha=0,0.1", "critic-learning-rate=1e-4"], "msg", config) == {
         "alpha": (0.0, 0.1),
         "critic_learning_rate": (1e-4,),
@@ -244,12 +243,12 @@ def test_settings_are_read_as_they_are_typed() -> None:
 def test_runs_that_memory_does_not_take_at_once_are_split_evenly(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config, run = prepare.configure("bc", "none", "tiny")
-    specs = population.vary("bc", config, replace(run, run=Path("x")), dataset, range(5), {})
-    assert population.grouped("bc", specs, dataset) == [specs]
+    spec = resolve.resolve("bc", dataset, "none", None, {})
+    specs = population.vary(spec, Path("x"), dataset, range(5), {})
+    assert population.grouped(specs, dataset) == [specs]
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(population, "available_memory", lambda: 25e6)
-    assert [len(runs) for runs in population.grouped("bc", specs, dataset)] == [2, 3]
+    assert [len(runs) for runs in population.grouped(specs, dataset)] == [2, 3]
     assert "5 runs, one group after the other: 2 + 3 (at " in capsys.readouterr().err
     monkeypatch.setattr(population, "available_memory", lambda: 0.0)
-    assert [len(runs) for runs in population.grouped("bc", specs, dataset)] == [1] * 5
+    assert [len(runs) for runs in population.grouped(specs, dataset)] == [1] * 5

@@ -9,13 +9,13 @@ from chary.algos.msg_config import MSGConfig
 from chary.training import window_size as sizes
 from chary.training.window_size import window_size, working_set
 
-SMALL = MSGConfig(members=2, hidden=(4,), batch_size=4, warmup_steps=0, chunk=1)
+SMALL = MSGConfig(members=2, hidden=(4,), batch_size=4, warmup_steps=0)
 PAPER = MSGConfig(regulariser_samples="own")
 
 
 @pytest.mark.parametrize(("members", "window"), [(1, 1), (4, 4), (6, 3), (7, 1), (16, 4), (64, 4)])
 def test_the_papers_networks_go_four_at_a_time(members: int, window: int) -> None:
-    assert window_size(replace(PAPER, members=members), 29, 8) == window
+    assert window_size(replace(PAPER, members=members), 1, 29, 8) == window
 
 
 def test_the_largest_divisor_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,17 +23,17 @@ def test_the_largest_divisor_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch)
     one = working_set(replace(config, members=1), 3, 2)
     for fits, window in ((0, 1), (3, 3), (5, 4), (6, 6), (12, 12)):
         monkeypatch.setattr(sizes, "CACHE", fits * one)
-        assert window_size(config, 3, 2) == window
-    assert window_size(replace(config, devices=1, chunk=2), 3, 2) == 12  # whatever was set before
+        assert window_size(config, 1, 3, 2) == window
+    assert window_size(config, 3, 3, 2) == 4  # of those on a device
 
 
 def test_members_that_share_weights_and_other_backends_have_one_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sizes, "CACHE", 0)
-    assert window_size(replace(SMALL, members=12, chunk=None, ensemble="multihead"), 3, 2) == 12
+    assert window_size(replace(SMALL, members=12, ensemble="multihead"), 1, 3, 2) == 12
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert window_size(replace(SMALL, members=12), 3, 2) == 12
+    assert window_size(replace(SMALL, members=12), 1, 3, 2) == 12
 
 
 def test_what_goes_through_the_cache_is_counted() -> None:

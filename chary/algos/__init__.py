@@ -1,6 +1,8 @@
 """Algorithms by name. Each one's file has its settings and presets; a preset holds only differences."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from chary.algorithms import check_algorithm
@@ -16,9 +18,16 @@ from chary.algos import (
     msg_presets,
     rebrac,
     rem,
+    sac_n,
     td3_bc,
 )
 from chary.algos.msg import make_msg
+from chary.errors import CharyError
+from chary.execution.config import DEFAULT, Execution
+from chary.execution.devices import counted
+from chary.execution.fused import Fused
+from chary.execution.plain import Plain
+from chary.networks.matmul import multiplying_in
 from chary.types import Algorithm
 
 
@@ -26,19 +35,22 @@ class Entry(NamedTuple):
     """An algorithm: its config class, and presets over the config and the run's settings."""
 
     config: type
-    make: Callable[[Any, int, int], Algorithm[Any]]
+    make: Callable[..., Algorithm[Any]]
+    """`make(config, observation_size, action_size)`."""
     presets: dict[str, dict[str, Any]]
+    executed: bool = False
+    """Whether `make` takes an `executor`: critics that are trained in windows and on devices."""
 
 
 ALGORITHMS = {
-    "msg": Entry(msg_config.MSGConfig, make_msg, msg_presets.PRESETS),
+    "msg": Entry(msg_config.MSGConfig, make_msg, msg_presets.PRESETS, executed=True),
     "bc": Entry(bc.BCConfig, bc.make_bc, bc.PRESETS),
     "iql": Entry(iql.IQLConfig, iql.make_iql, iql.PRESETS),
     "cql": Entry(cql.CQLConfig, cql.make_cql, cql.PRESETS),
     "crr": Entry(crr.CRRConfig, crr.make_crr, crr.PRESETS),
     "fbrc": Entry(fbrc.FBRCConfig, fbrc.make_fbrc, fbrc.PRESETS),
-    "sac-n": Entry(edac.SACNConfig, edac.make_sac_n, edac.SAC_N_PRESETS),
-    "edac": Entry(edac.EDACConfig, edac.make_edac, edac.EDAC_PRESETS),
+    "sac-n": Entry(sac_n.SACNConfig, sac_n.make_sac_n, sac_n.PRESETS, executed=True),
+    "edac": Entry(edac.EDACConfig, edac.make_edac, edac.PRESETS),
     "rem": Entry(rem.REMConfig, rem.make_rem, rem.PRESETS),
     "td3-bc": Entry(td3_bc.TD3BCConfig, td3_bc.make_td3_bc, td3_bc.PRESETS),
     "rebrac": Entry(rebrac.ReBRACConfig, rebrac.make_rebrac, rebrac.PRESETS),
@@ -51,3 +63,26 @@ def entry(name: str) -> Entry:
     """The algorithm of that name."""
     check_algorithm(name)
     return ALGORITHMS[name]
+
+
+def build(
+    name: str,
+    config: Any,
+    observation_size: int,
+    action_size: int,
+    execution: Execution = DEFAULT,
+) -> Algorithm[Any]:
+    """The algorithm for vectors of the given sizes, executed as the settings say."""
+    make = entry(name).make
+    if entry(name).executed:
+        execution.check_members(config.members)
+        executor = {"fused": Fused, "plain": Plain}[execution.executor]
+        make = partial(make, executor=partial(executor.of, execution=execution))
+    elif execution.window or counted(execution.devices) > 1:
+        able = " and ".join(other for other in ALGORITHMS if ALGORITHMS[other].executed)
+        raise CharyError(
+            f"--window and --devices divide the members of an ensemble, which {able} can do; {name} is "
+            "trained as a whole, by one process on one device."
+        )
+    made = make(config, observation_size, action_size)
+    return replace(made, update=multiplying_in(execution.matmul, made.update))

@@ -7,14 +7,14 @@ told no better (`--validation 0.1 --patience 5`), it says how good the data itse
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN
-from chary.config import require, require_layers, require_rate
+from chary.config import Checked, Layers, Positive, Rate
 from chary.networks.optimisers import adam_init, adam_step
 from chary.networks.policies import Policy
 from chary.types import Algorithm, Batch, Metrics, PyTree
@@ -23,24 +23,18 @@ Loss = Literal["likelihood", "squared"]
 
 
 @dataclass(frozen=True)
-class BCConfig:
+class BCConfig(Checked):
     """Settings of behavioural cloning."""
 
-    hidden: tuple[int, ...] = (256, 256, 256)
+    hidden: Layers = (256, 256, 256)
     """Sizes of the policy's hidden layers."""
-    batch_size: int = 256
+    batch_size: Positive = 256
     """Transitions in a batch."""
-    learning_rate: float = 3e-4
+    learning_rate: Rate = 3e-4
     """Adam's step size."""
     loss: Loss = "likelihood"
     """Make logged actions likely, or only the mode close to them (squared error), as a policy of one
     action a state does."""
-
-    def __post_init__(self) -> None:
-        require_layers(self.hidden, self.batch_size)
-        require_rate("learning-rate", self.learning_rate)
-        kinds = get_args(Loss)
-        require(self.loss in kinds, "loss", self.loss, " or ".join(kinds))
 
 
 PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}

@@ -23,7 +23,7 @@ without the entropy bonus.
 
 from dataclasses import dataclass
 from math import log
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +38,7 @@ from chary.algos.critics import (
     values_at,
     valuing,
 )
-from chary.config import require, require_finite
+from chary.config import Count, Layers, Positive, Rate, Weight
 from chary.networks.losses import (
     critic_metrics,
     sampled_log_sum_exp,
@@ -61,14 +61,14 @@ LARGEST_WEIGHT = 1e6
 class CQLConfig(EntropyConfig):
     """Settings of CQL; the defaults are its authors' for Gym."""
 
-    hidden: tuple[int, ...] = (256, 256, 256)
-    policy_learning_rate: float = 1e-4
-    temperature_learning_rate: float = 1e-4
-    alpha: float = 5.0
+    hidden: Layers = (256, 256, 256)
+    policy_learning_rate: Rate = 1e-4
+    temperature_learning_rate: Rate = 1e-4
+    alpha: Weight = 5.0
     """Weight of the gap between all actions and the logged ones; 0 leaves values as they are."""
     lagrange_threshold: float | None = None
     """With a number, alpha is multiplied by a factor that is tuned until alpha times the gap is this."""
-    samples: int = 10
+    samples: Positive = 10
     """Actions drawn for the gap from each of: all actions, the policy here, the policy one step on."""
     gap_next_actions: bool = True
     """Draw actions for the gap from the policy one step on too, not only from the other two."""
@@ -77,21 +77,11 @@ class CQLConfig(EntropyConfig):
     their mean, which is half of it."""
     max_backup: bool = False
     """Take the best of that many next actions in the TD target, each critic its own best."""
-    warmup_steps: int = 40_000
+    warmup_steps: Count = 40_000
     """First steps, in which the policy is cloned from the data while the critics learn as usual."""
     warmup_entropy: bool = True
     """Keep the entropy bonus, and tune its temperature, while the policy is cloned; without it cloning
     is by likelihood alone, and the temperature stays as it is."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
-        if self.lagrange_threshold is not None:
-            require_finite("lagrange-threshold", self.lagrange_threshold)
-        require(self.samples >= 1, "samples", self.samples, "at least 1")
-        over, kinds = self.gap_over_critics, get_args(OverCritics)
-        require(over in kinds, "gap-over-critics", over, " or ".join(kinds))
-        require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
 
     @property
     def policy_draws(self) -> int:

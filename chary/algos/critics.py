@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.config import require, require_backup, require_finite, require_layers, require_rate
+from chary.config import Checked, Fraction, Layers, Positive, Rate, Share
 from chary.ensembles import Ensemble, EnsembleShape, make_ensemble
 from chary.types import PyTree
 
@@ -18,29 +18,23 @@ TargetEntropy: TypeAlias = float | Literal["auto"]
 
 
 @dataclass(frozen=True)
-class CriticConfig:
+class CriticConfig(Checked):
     """Networks, batches and step sizes."""
 
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: Layers = (256, 256)
     """Sizes of the hidden layers, of the policy and of each Q-function."""
     layer_norm: bool = False
     """Layer normalisation in each hidden layer of the Q-functions, before the ReLU."""
-    batch_size: int = 256
+    batch_size: Positive = 256
     """Transitions in a batch."""
-    discount: float = 0.99
+    discount: Fraction = 0.99
     """Discount factor gamma."""
-    critic_learning_rate: float = 3e-4
+    critic_learning_rate: Rate = 3e-4
     """Adam's step size for the critics."""
-    policy_learning_rate: float = 3e-4
+    policy_learning_rate: Rate = 3e-4
     """Adam's step size for the policy."""
-    tau: float = 0.005
+    tau: Share = 0.005
     """Share of the new parameters that enters the target networks at every step."""
-
-    def __post_init__(self) -> None:
-        require_layers(self.hidden, self.batch_size)
-        require_backup(self.discount, self.tau)
-        require_rate("critic-learning-rate", self.critic_learning_rate)
-        require_rate("policy-learning-rate", self.policy_learning_rate)
 
     def critics(
         self,
@@ -51,7 +45,14 @@ class CriticConfig:
         ensemble: str = "deep",
     ) -> Ensemble:
         """Separate Q-functions: a pair of them unless asked otherwise."""
-        shape = EnsembleShape(
+        shape = self.critic_shape(observation_size, action_size, members=members)
+        return make_ensemble(ensemble, shape)
+
+    def critic_shape(
+        self, observation_size: int, action_size: int, *, members: int
+    ) -> EnsembleShape:
+        """What an ensemble is built from."""
+        return EnsembleShape(
             members=members,
             heads=1,
             observation_size=observation_size,
@@ -59,32 +60,19 @@ class CriticConfig:
             hidden=self.hidden,
             layer_norm=self.layer_norm,
         )
-        return make_ensemble(ensemble, shape)
 
 
 @dataclass(frozen=True)
 class EntropyConfig(CriticConfig):
     """The same, for a policy with an entropy bonus whose temperature is tuned as in SAC."""
 
-    temperature: float = 1.0
+    temperature: Rate = 1.0
     """Weight of the entropy bonus where its tuning starts."""
-    temperature_learning_rate: float = 3e-4
+    temperature_learning_rate: Rate = 3e-4
     """Adam's step size for the logarithm of the temperature."""
     target_entropy: TargetEntropy = "auto"
     """Entropy of the policy that tuning aims at, in nats over all action dimensions; auto is minus their
     number."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
-        require_rate("temperature-learning-rate", self.temperature_learning_rate)
-        require_target_entropy(self.target_entropy)
-
-
-def require_target_entropy(target: TargetEntropy) -> None:
-    """Refuse an entropy that is neither a number nor left to the data."""
-    if target != "auto":
-        require_finite("target-entropy", target)
 
 
 def target_entropy(config: Any, action_size: int) -> float:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, CriticConfig, acting, values_at, valuing
-from chary.config import require
+from chary.config import Positive, Rate, Share
 from chary.networks.losses import (
     binary_weights,
     exponential_weights,
@@ -39,28 +39,19 @@ from chary.types import Algorithm, Batch, Metrics, PyTree
 class CRRConfig(CriticConfig):
     """Settings of CRR; the defaults are those of its authors' library, Acme."""
 
-    tau: float = 1.0
-    target_period: int = 100
+    tau: Share = 1.0
+    target_period: Positive = 100
     """Steps between moves of the target networks, which at a tau of 1 become the trained ones."""
     weights: Literal["exp", "binary"] = "exp"
     """How an advantage becomes a weight: its exponential, or 1 above zero and 0 below."""
     advantage: Literal["mean", "max"] = "mean"
     """What an action's value is held against: the mean, or the largest, of the policy's own actions."""
-    samples: int = 4
+    samples: Positive = 4
     """The policy's own actions in each state."""
-    beta: float = 1.0
+    beta: Rate = 1.0
     """Temperature of the exponential weights."""
-    weight_limit: float = 20.0
+    weight_limit: Rate = 20.0
     """Most that one action may weigh."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.target_period >= 1, "target-period", self.target_period, "at least 1")
-        require(self.weights in ("exp", "binary"), "weights", self.weights, "exp or binary")
-        require(self.advantage in ("mean", "max"), "advantage", self.advantage, "mean or max")
-        require(self.samples >= 1, "samples", self.samples, "at least 1")
-        require(self.beta > 0.0, "beta", self.beta, "above 0")
-        require(self.weight_limit > 0.0, "weight-limit", self.weight_limit, "above 0")
 
 
 # The paper's own tasks need other networks, and it has none of D4RL's: the library's defaults for all.

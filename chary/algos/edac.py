@@ -1,83 +1,46 @@
-"""SAC-N and EDAC: clipped Q-learning with many critics, and diversified (An, Moon, Kim and Song 2021).
+"""EDAC: SAC-N with diversified critics (An, Moon, Kim and Song 2021).
 
-N Q-functions share one target, the smallest of their next values, on top of SAC (`chary/algos/sac.py`):
+SAC-N (`chary/algos/sac_n.py`) needs many critics, because the smallest of N is a lower bound only where
+they differ. EDAC makes them differ in how they change with the action, around logged actions:
 
     critics   y   = r + gamma * (min_i Q_target_i(s', a') - temperature * log pi(a' | s')),  a' ~ pi(s')
               ES  = E[sum_{i != j} cos(grad_a Q_i(s, a), grad_a Q_j(s, a))] / (N - 1)
               minimise  sum_i E[(Q_i(s, a) - y)^2] + eta * ES
     policy    maximise  E[min_i Q_i(s, a) - temperature * log pi(a | s)],  a ~ pi(s)
 
-SAC-N is eta = 0, and needs many critics: the smallest of N is a lower bound only where they differ. EDAC
-makes them differ in how they change with the action, around logged actions, and needs fewer.
+ES looks at all members together, so they are trained as a whole.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from chary.algos.critics import LONG_RUN, EntropyConfig
-from chary.algos.sac import NextValues, SACState, make_sac
-from chary.config import require
+from chary.algos.sac import NextValues, SACState, by_gradient, make_sac
+from chary.algos.sac_n import ANTMAZE, PAPER, SMALL, Hyper, SACNConfig
+from chary.config import Weight, require
 from chary.networks.losses import critic_metrics, td_loss, td_targets
+from chary.networks.optimisers import as_arrays
 from chary.networks.targets import minimum, smallest
 from chary.types import Algorithm, Batch, Metrics, PyTree
-
-
-@dataclass(frozen=True)
-class SACNConfig(EntropyConfig):
-    """Settings of SAC-N; the defaults are the authors', with their smallest ensemble."""
-
-    hidden: tuple[int, ...] = (256, 256, 256)
-    members: int = 10
-    """Number N of Q-functions; the authors use 10 to 500, by the task."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.members >= 1, "members", self.members, "at least 1")
 
 
 @dataclass(frozen=True)
 class EDACConfig(SACNConfig):
     """Settings of EDAC; the defaults are the authors'."""
 
-    eta: float = 1.0
+    eta: Weight = 1.0
     """Weight of the similarity of the critics' gradients; 0 leaves it (and its cost) out."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.eta >= 0.0, "eta", self.eta, "at least 0")
         if self.eta:
             require(self.members >= 2, "members", self.members, "at least 2, or --eta 0")
 
 
-PAPER: dict[str, Any] = {"steps": 3_000_000, **LONG_RUN}
-# What `small` changes in MSG, for the same reasons.
-SMALL: dict[str, Any] = {
-    "members": 8,
-    "hidden": (64, 64, 64),
-    "discount": 0.995,
-    "tau": 0.05,
-    "critic_learning_rate": 1e-3,
-    "policy_learning_rate": 1e-4,
-    "temperature": 0.1,
-    "steps": 8_000,
-}
-# The paper has Gym and Adroit only. For mazes, the settings with which others ran it (Tarasov et al.
-# 2022); on antmaze they learn from 0 and 1, so that what the dataset recommends must not apply.
-ANTMAZE: dict[str, Any] = {"reward_scale": 1.0, "reward_shift": 0.0, **PAPER}
-SAC_N_PRESETS: dict[str, dict[str, Any]] = {
-    "paper-antmaze": {"members": 25, **ANTMAZE},
-    "paper-gym": PAPER,  # halfcheetah's; the others follow
-    "paper-hopper": {"members": 500, **PAPER},
-    "paper-walker2d": {"members": 20, **PAPER},
-    "paper-maze2d": {"members": 25, **PAPER},
-    "paper-rlu": PAPER,
-    "small": SMALL,
-}
-EDAC_PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, dict[str, Any]] = {
     "paper-antmaze": ANTMAZE,
     "paper-gym": PAPER,  # halfcheetah's and walker2d's
     "paper-hopper": {"members": 50, **PAPER},
@@ -85,16 +48,6 @@ EDAC_PRESETS: dict[str, dict[str, Any]] = {
     "paper-rlu": PAPER,
     "small": SMALL,
 }
-
-
-class Hyper(NamedTuple):
-    eta: Float[Array, ""]
-    discount: Float[Array, ""]
-    critic_learning_rate: Float[Array, ""]
-    policy_learning_rate: Float[Array, ""]
-    temperature_learning_rate: Float[Array, ""]
-    tau: Float[Array, ""]
-    target_entropy: Float[Array, ""]
 
 
 def similarity(gradients: Float[Array, "member batch action"]) -> Float[Array, ""]:
@@ -138,12 +91,7 @@ def make_edac(config: EDACConfig, observation_size: int, action_size: int) -> Al
         action_size,
         ensemble=ensemble,
         members=config.members,
-        hyper=Hyper,
+        hyper=lambda target: as_arrays(Hyper, config, target_entropy=target),
         objective=minimum,
-        critic_loss=critic_loss,
+        learn_critics=by_gradient(ensemble, critic_loss),
     )
-
-
-def make_sac_n(config: SACNConfig, observation_size: int, action_size: int) -> Algorithm[SACState]:
-    """SAC-N for vectors of the given sizes: EDAC that does not diversify."""
-    return make_edac(EDACConfig(**vars(config), eta=0.0), observation_size, action_size)

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, EntropyConfig, acting, smaller_of_two, target_entropy
-from chary.config import require, require_rate
+from chary.config import Layers, Positive, Rate, Weight
 from chary.networks.losses import (
     critic_metrics,
     soft_policy_loss,
@@ -42,26 +42,17 @@ from chary.types import Algorithm, Batch, Metrics, PyTree
 class FBRCConfig(EntropyConfig):
     """Settings of F-BRC; the defaults are its authors'."""
 
-    hidden: tuple[int, ...] = (256, 256, 256)
-    fisher_weight: float = 0.1
+    hidden: Layers = (256, 256, 256)
+    fisher_weight: Weight = 0.1
     """Weight lambda of the gradient penalty on the critics."""
-    warmup_steps: int = 1_000_000
+    warmup_steps: Positive = 1_000_000
     """First steps, in which only the model of the behaviour learns; afterwards it stays as it is."""
-    behaviour_hidden: tuple[int, ...] = (256, 256)
+    behaviour_hidden: Layers = (256, 256)
     """Sizes of the hidden layers of the model of the behaviour."""
-    behaviour_parts: int = 5
+    behaviour_parts: Positive = 5
     """Parts of its mixture in each action dimension."""
-    behaviour_learning_rate: float = 1e-3
+    behaviour_learning_rate: Rate = 1e-3
     """Adam's step size for it: a tenth from 80% of its steps on, a hundredth from 90% on."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.fisher_weight >= 0.0, "fisher-weight", self.fisher_weight, "at least 0")
-        require(self.warmup_steps >= 1, "warmup-steps", self.warmup_steps, "at least 1")
-        sizes = self.behaviour_hidden
-        require(min(sizes, default=0) >= 1, "behaviour-hidden", sizes, "sizes of at least 1")
-        require(self.behaviour_parts >= 1, "behaviour-parts", self.behaviour_parts, "at least 1")
-        require_rate("behaviour-learning-rate", self.behaviour_learning_rate)
 
 
 ANTMAZE: dict[str, Any] = {"reward_scale": 4.0, "reward_shift": -0.5}

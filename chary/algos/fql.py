@@ -14,7 +14,7 @@ of values, and the policy nothing of time.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, CriticConfig, valuing
-from chary.config import require
+from chary.config import Layers, Positive, Weight
 from chary.networks.layers import MLP
 from chary.networks.losses import normalised, regression_loss, td_targets
 from chary.networks.optimisers import Trained, TrainedWithTarget, as_arrays
@@ -36,24 +36,17 @@ Aggregate = Literal["mean", "min"]
 class FQLConfig(CriticConfig):
     """Settings of FQL; the defaults are the authors'."""
 
-    hidden: tuple[int, ...] = (512, 512, 512, 512)
+    hidden: Layers = (512, 512, 512, 512)
     layer_norm: bool = True
-    alpha: float = 10.0
+    alpha: Weight = 10.0
     """Weight of the squared distance from the flow's actions, searched for each task."""
-    flow_steps: int = 10
+    flow_steps: Positive = 10
     """Steps of Euler's method from noise to an action of the flow."""
     aggregate: Aggregate = "mean"
     """What the two critics' next values become in the TD target."""
     normalise_q: bool = False
     """Divide values by their mean magnitude in the policy's loss, so that alpha need not know the
     rewards' scale."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
-        require(self.flow_steps >= 1, "flow-steps", self.flow_steps, "at least 1")
-        kinds = get_args(Aggregate)
-        require(self.aggregate in kinds, "aggregate", self.aggregate, " or ".join(kinds))
 
 
 LONG: dict[str, Any] = {"steps": 500_000, **LONG_RUN}

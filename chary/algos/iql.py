@@ -12,14 +12,15 @@ behaviour without naming a better action. b is the inverse temperature.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from annotated_types import Gt, Lt
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, CriticConfig, acting, smaller_of_two, valuing
-from chary.config import require
+from chary.config import Count, Rate, Weight
 from chary.networks.layers import MLP
 from chary.networks.losses import (
     expectile_loss,
@@ -38,27 +39,14 @@ from chary.types import Algorithm, Batch, Metrics, PyTree
 class IQLConfig(CriticConfig):
     """Settings of IQL; the defaults are its authors' for Gym."""
 
-    expectile: float = 0.7
+    expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.7
     """What V is of the Q-values in the data: 0.5 their mean, towards 1 their largest."""
-    inverse_temperature: float = 3.0
+    inverse_temperature: Weight = 3.0
     """How much an advantage counts when actions are imitated; 0 clones the data."""
-    weight_limit: float = 100.0
+    weight_limit: Rate = 100.0
     """Most that one action may weigh."""
-    policy_decay_steps: int = 1_000_000
+    policy_decay_steps: Count = 1_000_000
     """Steps over which the policy's step size falls to 0 along a cosine; 0 keeps it as it is."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0.0 < self.expectile < 1.0, "expectile", self.expectile, "above 0 and below 1")
-        require(
-            self.inverse_temperature >= 0.0,
-            "inverse-temperature",
-            self.inverse_temperature,
-            "at least 0",
-        )
-        require(self.weight_limit > 0.0, "weight-limit", self.weight_limit, "above 0")
-        decay = self.policy_decay_steps
-        require(decay >= 0, "policy-decay-steps", decay, "at least 0")
 
 
 PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}

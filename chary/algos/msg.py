@@ -28,7 +28,7 @@ from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise
 from chary.algos.msg_parts import AnyPolicy
 from chary.algos.msg_state import MSGState, initial_state
-from chary.execution.critics import Asked, Learned, Lesson
+from chary.execution.critics import Asked, Learned, Lesson, MakeExecutor
 from chary.execution.fused import Fused
 from chary.networks import losses
 from chary.networks.losses import critic_metrics, temperature_loss
@@ -38,7 +38,7 @@ from chary.types import Algorithm, Batch, Metrics
 
 
 def make_msg(
-    config: MSGConfig, observation_size: int, action_size: int, *, executor: Any = Fused
+    config: MSGConfig, observation_size: int, action_size: int, *, executor: MakeExecutor = Fused.of
 ) -> Algorithm[MSGState]:
     """MSG for vectors of the given sizes; `executor` asks and trains the critics (`execution/`)."""
     rule, ensemble = (
@@ -47,7 +47,7 @@ def make_msg(
     )
     all_values, value, td = parts.every_value(config), parts.value(config), parts.td(config)
     objective, widened = parts.objective(config), parts.beta_factor(config, ensemble)
-    critics = executor.of(ensemble, value, config)
+    critics = executor(ensemble, value, config.members)
     backup = critics.across_members(rule.backup) if rule.shared else rule.backup
     regularise = config.alpha != 0.0
     own = config.regulariser_samples == "own" or ensemble.shares_weights or config.splits_rows

@@ -1,14 +1,26 @@
 """MSG's settings, those of its targets and ensembles included."""
 
 from dataclasses import dataclass
-from math import inf
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
-from chary.algos.critics import TargetEntropy, require_target_entropy
-from chary.config import require, require_backup, require_layers, require_rate
+from annotated_types import Gt, Lt
+
+from chary.algos.critics import TargetEntropy
+from chary.config import (
+    Checked,
+    Count,
+    Fraction,
+    Layers,
+    Pessimism,
+    Positive,
+    Rate,
+    Several,
+    Share,
+    Weight,
+    require,
+)
 from chary.ensembles import EnsembleShape, check_name
 from chary.errors import CharyError, unknown_name
-from chary.execution.devices import Devices
 from chary.networks.categorical import Bins
 from chary.networks.targets import TARGETS
 
@@ -19,12 +31,12 @@ Bound = Literal["state", "expectation", "relative"]
 
 
 @dataclass(frozen=True)
-class MSGConfig:
+class MSGConfig(Checked):
     """Settings of MSG; the defaults are the paper's and its authors'."""
 
-    members: int = 64
+    members: Positive = 64
     """Number N of Q-functions in the ensemble; 1 with --ensemble none, whatever is given."""
-    beta: float = -4.0
+    beta: Pessimism = -4.0
     """Pessimism: weight of the ensemble's standard deviation in the policy objective, at most 0."""
     alpha: float = 0.1
     """Weight of the support regulariser H; 0 leaves it (and its cost) out."""
@@ -37,7 +49,7 @@ class MSGConfig:
     targets: TargetName = "independent"
     """Rule for the TD targets: each member's own, its own from a pair of networks (double-q), or one
     for all members."""
-    target_beta: float | None = None
+    target_beta: Pessimism | None = None
     """Weight of the standard deviation in shared-lcb's target, at most 0; beta unless given."""
     next_actions: Literal["own", "shared"] = "own"
     """With a shared target: each member brings a next action of its own, as in the authors' code, or all
@@ -55,54 +67,48 @@ class MSGConfig:
     ddof: Literal[0, 1] | None = None
     """Subtracted from N in the variance that the bound is made of; by default the authors' choice: 1 for
     multihead and mimo, 0 for all others."""
-    hidden: tuple[int, ...] = (256, 256, 256)
+    hidden: Layers = (256, 256, 256)
     """Sizes of the hidden layers, of the policy and of each Q-function."""
     layer_norm: bool = False
     """Layer normalisation in each hidden layer of the Q-functions, before the ReLU."""
-    mimo_repetition: float = 0.5
+    mimo_repetition: Fraction = 0.5
     """Share of a batch that all members of a mimo ensemble see in the same place."""
     modulation: Modulation = "sign"
     """How the vectors of a batch ensemble start: random signs, or Gaussian around 1."""
-    shared_layers: int = 1
+    shared_layers: Count = 1
     """Hidden layers that the members of a tree ensemble share."""
-    prior_scale: float = 1.0
+    prior_scale: Weight = 1.0
     """Weight of the fixed random networks in a prior ensemble."""
-    dropout: float = 0.1
+    dropout: Annotated[float, Gt(0.0), Lt(1.0)] = 0.1
     """Share of hidden units that each member of a dropout ensemble does without."""
-    batch_size: int = 256
+    batch_size: Positive = 256
     """Transitions in a batch."""
     member_rows: MemberRows = "auto"
     """Rows of a batch that each member learns from: the whole, or a share of its own (split). By default
     as the authors have it: split for batch ensembles, whole for all others."""
-    chunk: int | None = None
-    """Members that are updated at a time, a divisor of their number: matters for speed only. By default
-    as many as fit into 32 MB, for kinds whose members are separate networks."""
-    devices: Devices = 1
-    """Devices among which members that are separate networks (deep, prior) are divided: a divisor of
-    their number, or all that there are."""
-    discount: float = 0.99
+    discount: Fraction = 0.99
     """Discount factor gamma."""
-    critic_learning_rate: float = 3e-4
+    critic_learning_rate: Rate = 3e-4
     """Adam's step size for the Q-functions."""
-    policy_learning_rate: float = 3e-5
+    policy_learning_rate: Rate = 3e-5
     """Adam's step size for the policy."""
-    tau: float = 0.005
+    tau: Share = 0.005
     """Share of the new parameters that enters the target networks at every step."""
     random_weights: bool = True
     """Multiply each squared TD error by a draw from U[0, 2], a different one for every member."""
-    warmup_steps: int = 50_000
+    warmup_steps: Count = 50_000
     """First steps, in which the policy is cloned from the data while the critics learn as usual."""
     entropy: Literal["tuned", "fixed", "off"] = "tuned"
     """Entropy bonus on the policy: temperature tuned to a target entropy, fixed, or no bonus."""
-    temperature: float = 1.0
+    temperature: Rate = 1.0
     """Weight of the entropy bonus: where tuning starts, or the fixed value."""
-    temperature_learning_rate: float = 3e-4
+    temperature_learning_rate: Rate = 3e-4
     """Adam's step size for the logarithm of the temperature."""
     target_entropy: TargetEntropy = "auto"
     """Entropy of the policy that tuning aims at, in nats over all action dimensions; auto is minus their
     number."""
 
-    cloning: float = 0.0
+    cloning: Weight = 0.0
     """Weight nu of a cloning penalty that stays on the policy, against the bound divided by E|Q|, or by
     E|D| where it is relative; 0 for
     none."""
@@ -112,23 +118,23 @@ class MSGConfig:
     policy: Literal["gaussian", "deterministic"] = "gaussian"
     """A squashed Gaussian, or one action a state, with clipped noise on it in TD targets as in TD3; a
     sample of it has the same noise."""
-    target_noise: float = 0.2
+    target_noise: Weight = 0.2
     """Deviation of that noise."""
-    target_noise_clip: float = 0.5
+    target_noise_clip: Weight = 0.5
     """Largest magnitude of that noise."""
-    policy_every: int = 1
+    policy_every: Positive = 1
     """Updates of the critics for one of the policy."""
-    policy_average: float = 0.0
+    policy_average: Fraction = 0.0
     """Share of the policy's new weights that enters, at every step, the average that acts; 0 acts by the
     weights themselves."""
     critic_loss: Literal["squared", "hl-gauss"] = "squared"
     """Regression to the TD target by its squared error, or by cross-entropy over bins of values."""
-    bins: int = 101
+    bins: Several = 101
     """Bins of values for hl-gauss."""
     value_range: tuple[float, float] | Literal["auto"] = "auto"
     """Lowest and highest value of the bins; auto are the least and the most that the data's rewards can
     add up to."""
-    sass: float = 0.0
+    sass: Weight = 0.0
     """Weight of the authors' self-supervised loss on the critics' features (theirs is 1), which the
     paper's runs do without."""
 
@@ -151,87 +157,48 @@ class MSGConfig:
                     f"--ensemble none does not go with --targets {self.targets}: one Q-function has "
                     "nobody to share a target with. Use --targets independent or double-q."
                 )
-        require(self.members >= 1, "members", self.members, "at least 1")
-        require(self.beta <= 0.0, "beta", self.beta, "at most 0 (it is pessimism)")
-        if self.target_beta is not None:
-            require(self.target_beta <= 0.0, "target-beta", self.target_beta, "at most 0")
-        # Slopes are divided by alpha: it must not vanish among the smallest numbers.
+        super().__post_init__()
+        # Gradients are divided by alpha: it must not vanish among the smallest numbers.
         require(
             self.alpha == 0.0 or self.alpha >= 1e-12, "alpha", self.alpha, "0, or at least 1e-12"
         )
-        devices = 1 if self.devices == "all" else self.devices  # which are counted later
-        require(
-            devices >= 1 and self.members % devices == 0,
-            "devices",
-            devices,
-            f"all, or a divisor of the number of members ({self.members})",
-        )
-        if self.chunk is not None:
-            each = self.members // devices
+        if self.ensemble == "tree":
             require(
-                self.chunk >= 1 and each % self.chunk == 0,
-                "chunk",
-                self.chunk,
-                f"a divisor of the number of members{' on a device' * (devices > 1)} ({each})",
+                self.shared_layers <= len(self.hidden),
+                "shared-layers",
+                self.shared_layers,
+                f"from 0 to the number of hidden layers ({len(self.hidden)})",
             )
-        require_layers(self.hidden, self.batch_size)
-        if self.splits_rows:
-            require(
-                self.batch_size % self.members == 0,
-                "batch-size",
-                self.batch_size,
-                f"a multiple of the number of members ({self.members}) that divide the batch among "
-                "them, or use --member-rows whole",
-            )
-            if TARGETS[self.targets].shared or self.ensemble == "mimo" or ":" in self.ensemble:
-                raise CharyError(
-                    f"--member-rows split does not go with --targets {self.targets} and --ensemble "
-                    f"{self.ensemble}: members that see different rows have no next value to share, and "
-                    "mimo and ensembles of your own arrange rows themselves. Use --member-rows whole."
-                )
-        require_backup(self.discount, self.tau)
-        require(
-            0.0 <= self.mimo_repetition <= 1.0,
-            "mimo-repetition",
-            self.mimo_repetition,
-            "between 0 and 1",
-        )
-        starts = get_args(Modulation)
-        require(self.modulation in starts, "modulation", self.modulation, " or ".join(starts))
-        most = len(self.hidden) if self.ensemble == "tree" else inf
-        require(
-            0 <= self.shared_layers <= most,
-            "shared-layers",
-            self.shared_layers,
-            f"from 0 to the number of hidden layers ({len(self.hidden)})",
-        )
-        require(self.prior_scale >= 0.0, "prior-scale", self.prior_scale, "at least 0")
-        require(0.0 < self.dropout < 1.0, "dropout", self.dropout, "above 0 and below 1")
-        require(self.temperature > 0.0, "temperature", self.temperature, "above 0")
-        require(self.warmup_steps >= 0, "warmup-steps", self.warmup_steps, "at least 0")
-        self._check_policy()
-        self._check_critics()
-        require_rate("critic-learning-rate", self.critic_learning_rate)
-        require_rate("policy-learning-rate", self.policy_learning_rate)
-        require_rate("temperature-learning-rate", self.temperature_learning_rate)
-        require_target_entropy(self.target_entropy)
-
-    def _check_policy(self) -> None:
-        require(self.cloning >= 0.0, "cloning", self.cloning, "at least 0")
-        require(self.target_noise >= 0.0, "target-noise", self.target_noise, "at least 0")
-        clip = self.target_noise_clip
-        require(clip >= 0.0, "target-noise-clip", clip, "at least 0")
-        require(self.policy_every >= 1, "policy-every", self.policy_every, "at least 1")
-        average = self.policy_average
-        require(0.0 <= average <= 1.0, "policy-average", average, "between 0 and 1")
         if self.policy == "deterministic" and self.entropy != "off":
             raise CharyError(
                 "--policy deterministic has no entropy to give a bonus for: add --entropy off."
             )
+        self._check_rows()
+        self._check_critics()
+
+    def _check_rows(self) -> None:
+        if not self.splits_rows:
+            return
+        require(
+            self.batch_size % self.members == 0,
+            "batch-size",
+            self.batch_size,
+            f"a multiple of the number of members ({self.members}) that divide the batch among "
+            "them, or use --member-rows whole",
+        )
+        if TARGETS[self.targets].shared or self.ensemble == "mimo" or ":" in self.ensemble:
+            raise CharyError(
+                f"--member-rows split does not go with --targets {self.targets} and --ensemble "
+                f"{self.ensemble}: members that see different rows have no next value to share, and "
+                "mimo and ensembles of your own arrange rows themselves. Use --member-rows whole."
+            )
+        if self.bound == "relative":
+            raise CharyError(
+                "--bound relative does not go with --member-rows split: every member must know the "
+                "logged actions of all rows. Use --member-rows whole."
+            )
 
     def _check_critics(self) -> None:
-        require(self.bins >= 2, "bins", self.bins, "at least 2")
-        require(self.sass >= 0.0, "sass", self.sass, "at least 0")
         if self.value_range != "auto":
             low, high = self.value_range
             require(low < high, "value-range", self.value_range, "a lower and a higher value")
@@ -244,11 +211,6 @@ class MSGConfig:
             raise CharyError(
                 f"--sass does not go with --ensemble {self.ensemble}: it trains the features of "
                 "separate networks. Use --ensemble deep."
-            )
-        if self.splits_rows and self.bound == "relative":
-            raise CharyError(
-                "--bound relative does not go with --member-rows split: every member must know the "
-                "logged actions of all rows. Use --member-rows whole."
             )
 
     @property

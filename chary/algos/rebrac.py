@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from chary.algos.critics import LONG_RUN
 from chary.algos.td3 import TD3Config, TD3State, make_td3
-from chary.config import require
+from chary.config import Layers, Positive, Rate, Weight
 from chary.networks.losses import normalised
 from chary.networks.targets import smallest
 from chary.types import Algorithm, Batch
@@ -29,22 +29,16 @@ from chary.types import Algorithm, Batch
 class ReBRACConfig(TD3Config):
     """Settings of ReBRAC; the defaults are the authors' for Gym."""
 
-    hidden: tuple[int, ...] = (256, 256, 256)
+    hidden: Layers = (256, 256, 256)
     layer_norm: bool = True
-    batch_size: int = 1024
-    critic_learning_rate: float = 1e-3
-    policy_learning_rate: float = 1e-3
-    policy_penalty: float = 0.01
+    batch_size: Positive = 1024
+    critic_learning_rate: Rate = 1e-3
+    policy_learning_rate: Rate = 1e-3
+    policy_penalty: Weight = 0.01
     """Weight beta_1 of the policy's squared distance from logged actions, searched for each task."""
-    critic_penalty: float = 0.01
+    critic_penalty: Weight = 0.01
     """Weight beta_2 of the next action's squared distance from the logged one in the TD target,
     searched for each task."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option in ("policy_penalty", "critic_penalty"):
-            value = getattr(self, option)
-            require(value >= 0.0, option.replace("_", "-"), value, "at least 0")
 
 
 PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}

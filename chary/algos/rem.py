@@ -13,15 +13,16 @@ climbs the mean, by SAC (`chary/algos/sac.py`).
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.critics import LONG_RUN, EntropyConfig
-from chary.algos.sac import NextValues, SACState, make_sac
-from chary.config import require
+from chary.algos.sac import NextValues, SACState, by_gradient, make_sac
+from chary.config import Layers, Positive
 from chary.networks.losses import critic_metrics, td_loss, td_targets
+from chary.networks.optimisers import as_arrays
 from chary.networks.targets import mean
 from chary.types import Algorithm, Batch, Metrics, PyTree
 
@@ -32,17 +33,11 @@ Kind = Literal["multihead", "deep"]
 class REMConfig(EntropyConfig):
     """Settings of REM: the authors' ensemble, and SAC's rates of learning."""
 
-    hidden: tuple[int, ...] = (256, 256, 256)
-    members: int = 200
+    hidden: Layers = (256, 256, 256)
+    members: Positive = 200
     """Number N of Q-functions."""
     ensemble: Kind = "multihead"
     """One trunk with N outputs, the authors' choice, or N separate networks."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.members >= 1, "members", self.members, "at least 1")
-        kinds = get_args(Kind)
-        require(self.ensemble in kinds, "ensemble", self.ensemble, " or ".join(kinds))
 
 
 # The paper's runs are of games; the lengths here are those of the other methods built on SAC.
@@ -103,7 +98,7 @@ def make_rem(config: REMConfig, observation_size: int, action_size: int) -> Algo
         action_size,
         ensemble=ensemble,
         members=config.members,
-        hyper=Hyper,
+        hyper=lambda target: as_arrays(Hyper, config, target_entropy=target),
         objective=mean,
-        critic_loss=critic_loss,
+        learn_critics=by_gradient(ensemble, critic_loss),
     )

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from chary.algos.critics import CriticConfig, smaller_of_two, valuing
-from chary.config import require
+from chary.config import Positive, Weight
 from chary.networks.losses import regression_loss, td_targets
 from chary.networks.optimisers import TrainedWithTarget, as_arrays
 from chary.networks.policies import DeterministicPolicy
@@ -31,18 +31,12 @@ from chary.types import Algorithm, Batch, Metrics, PyTree
 class TD3Config(CriticConfig):
     """Settings of TD3's own."""
 
-    policy_noise: float = 0.2
+    policy_noise: Weight = 0.2
     """Standard deviation of the noise on the next action in the TD target."""
-    noise_clip: float = 0.5
+    noise_clip: Weight = 0.5
     """Largest magnitude of that noise."""
-    policy_delay: int = 2
+    policy_delay: Positive = 2
     """Steps of the critics to one of the policy and of the target networks."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option, value in (("policy-noise", self.policy_noise), ("noise-clip", self.noise_clip)):
-            require(value >= 0.0, option, value, "at least 0")
-        require(self.policy_delay >= 1, "policy-delay", self.policy_delay, "at least 1")
 
 
 POLICY_METRICS = ("policy/loss", "policy/q", "policy/distance")

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from chary.algos.critics import LONG_RUN
 from chary.algos.td3 import TD3Config, TD3State, make_td3
-from chary.config import require
+from chary.config import Weight
 from chary.networks.losses import normalised
 from chary.types import Algorithm, Batch
 
@@ -25,12 +25,8 @@ from chary.types import Algorithm, Batch
 class TD3BCConfig(TD3Config):
     """Settings of TD3+BC; the defaults are the authors'."""
 
-    alpha: float = 2.5
+    alpha: Weight = 2.5
     """Weight of the value, of mean magnitude 1, against the squared distance from logged actions."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.alpha >= 0.0, "alpha", self.alpha, "at least 0")
 
 
 PAPER: dict[str, Any] = {"normalise_observations": "moments", "steps": 1_000_000, **LONG_RUN}

@@ -46,7 +46,7 @@ def time_ensembles(
     cases = [alone, *baselines, *others]
     measured: dict[Case, list[dict[str, Any]]] = {case: [] for case in cases}
     for case in (alone, *others):
-        timing.alone(timing.chunk_of, case)
+        timing.alone(timing.window_of, case)
     with progress_bar("timing ensembles", total=repeats * len(cases)) as advance:
         for _ in range(repeats):
             for case in cases:
@@ -105,4 +105,4 @@ def baseline_of(case: Case) -> "Algorithm[Any]":
     changes = {"hidden": case.hidden, "batch_size": timing.BATCH, "warmup_steps": 1}
     preset = {**entry.presets["msg-paper-antmaze"], **changes}
     config, _ = settings.apply(preset, entry.config(), RunConfig(), source=case.ensemble)
-    return entry.make(config, timing.OBSERVATION_SIZE, timing.ACTION_SIZE)
+    return algos.build(case.ensemble, config, timing.OBSERVATION_SIZE, timing.ACTION_SIZE)

@@ -38,13 +38,12 @@ def time_report(runs: int, lines: int) -> dict[str, Any]:
 def time_logging(dataset: str, steps: int) -> list[dict[str, Any]]:
     """Train MSG's small preset, and see how much of the time goes into what reports need."""
     from chary.runs.folder import RunFolder
-    from chary.training import groups as group
-    from chary.training import loop
+    from chary.training import groups, loop
     from chary.training import start as training
 
     spent: dict[str, float] = {}
     kept = {
-        "summary of the data": (group, "keep_summary"),
+        "summary of the data": (groups, "keep_summary"),
         "what the critics think": (loop, "diagnose"),
         "files of diagnostics": (RunFolder, "save_diagnostics"),
         "log lines": (RunFolder, "append"),

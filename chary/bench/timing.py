@@ -4,7 +4,6 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -107,19 +106,20 @@ def config_of(case: Case) -> "MSGConfig":
     )
 
 
-def chunk_of(case: Case) -> int:
+def window_of(case: Case) -> int:
     """As many members at a time as training takes."""
     from chary.training.window_size import window_size
 
-    return window_size(config_of(case), OBSERVATION_SIZE, ACTION_SIZE)
+    return window_size(config_of(case), 1, OBSERVATION_SIZE, ACTION_SIZE)
 
 
 def algorithm_of(case: Case) -> "Algorithm[Any]":
     """MSG for random data."""
-    from chary.algos.msg import make_msg
+    from chary import algos
+    from chary.execution.config import Execution
 
-    config = replace(config_of(case), chunk=chunk_of(case))
-    return make_msg(config, OBSERVATION_SIZE, ACTION_SIZE)
+    sizes = OBSERVATION_SIZE, ACTION_SIZE
+    return algos.build("msg", config_of(case), *sizes, Execution(window=window_of(case)))
 
 
 def feed_of(algorithm: "Algorithm[Any]", dataset: "Dataset", runs: int = 1) -> "Feed":

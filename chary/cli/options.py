@@ -12,8 +12,9 @@ from chary import config as settings
 from chary.algos import paper
 from chary.cli.output import Flag
 from chary.errors import CharyError
-from chary.training.prepare import configure
-from chary.training.run_config import RunConfig
+from chary.execution.config import DEFAULT, Execution
+from chary.training.resolve import configure
+from chary.training.run_config import RunConfig, RunSpec
 
 PRESET_HELP = (
     "Settings to start from: auto (what suits the dataset), none (the paper's defaults), paper (the "
@@ -26,9 +27,7 @@ Option = tuple[str, Any, "Field[Any]"]
 class Parsed(NamedTuple):
     """What a user asked for, the presets' values filled in."""
 
-    config: Any
-    run: RunConfig
-    preset: str
+    spec: RunSpec
     json: bool
     own: Any
     """Has the command's own options as attributes."""
@@ -61,6 +60,7 @@ def parse(
     config, run = configure(algorithm, early.preset, early.dataset, _deciding(early))
     config, run = settings.apply(defaults or {}, config, run, source=prog)
     run_options, algorithm_options = _hide(RunConfig, hidden), _hide(entry.config, hidden)
+    execution_options = _hide(Execution, hidden)
     presets = PRESET_HELP + ", ".join(entry.presets) + "."
     command = make_dataclass(
         algorithm.upper(),
@@ -68,6 +68,7 @@ def parse(
             *own,
             ("run", run_options, field(default=_as(run_options, run, dataset=tyro.MISSING))),
             ("algorithm", algorithm_options, field(default=_as(algorithm_options, config))),
+            ("execution", execution_options, field(default=_as(execution_options, DEFAULT))),
             option("preset", str, "auto", presets),
             option("json", Flag, False, "Print the result as one JSON object."),
         ],
@@ -81,23 +82,26 @@ def parse(
     )
     if not parsed.run.dataset:
         raise CharyError("--dataset is empty. `chary data list` shows the names.")
-    return Parsed(
+    spec = RunSpec(
+        algorithm,
         _as(entry.config, parsed.algorithm),
         _as(RunConfig, parsed.run),
+        _as(Execution, parsed.execution),
         parsed.preset,
-        parsed.json,
-        parsed,
     )
+    return Parsed(spec, parsed.json, parsed)
 
 
 NORMALISE = "--normalise-observations"
 
 
 def _in_words(arguments: list[str]) -> list[str]:
-    """The command line with a word after an option that was once only yes or no."""
+    """The command line in today's words: options that were renamed, or were once only yes or no."""
     words: list[str] = []
     for word, following in zip(arguments, [*arguments[1:], "--"], strict=True):
-        if word == NORMALISE and following.startswith("--"):
+        if word.partition("=")[0] == "--chunk":  # its name before 0.2
+            words.append(word.replace("--chunk", "--window", 1))
+        elif word == NORMALISE and following.startswith("--"):
             words += [NORMALISE, "moments"]
         elif word == NORMALISE.replace("--", "--no-"):
             words += [NORMALISE, "none"]

@@ -9,8 +9,9 @@ from chary.cli.output import Flag
 from chary.cli.runs import show_runs
 from chary.execution.devices import Devices
 from chary.execution.processes.meeting import joined
-from chary.training import population
+from chary.training import start
 from chary.training.follower import follow
+from chary.training.population import runs_in
 
 
 def main(arguments: list[str]) -> int:
@@ -26,9 +27,9 @@ def main(arguments: list[str]) -> int:
         yes: Flag = False,
         json: Flag = False,
     ) -> None:
-        """Go on with an interrupted run; it ends in the same bits as if never interrupted.
+        """Resume an interrupted run; it ends in the same bits as if never interrupted.
 
-        Runs that are trained side by side go on side by side.
+        Runs that are trained together are resumed together.
 
         Args:
             run: The run folder, or one that holds the folders of a population.
@@ -37,15 +38,15 @@ def main(arguments: list[str]) -> int:
             devices: From now on train it on so many devices, to the same numbers but for rounding.
             coordinator: In several processes, each started with this command: HOST:PORT of process 0.
             processes: How many processes there are.
-            process: Which of them this is, from 0, which alone needs the run folder.
+            process: Index of this process, from 0. Process 0 needs the run folder.
             yes: Do not ask before training for days.
             json: Print the result as one JSON object.
         """
         with joined(coordinator, processes, process) as leads:
             if not leads:
                 return follow()
-            agents = population.go_on(
-                population.runs_in(run), steps=steps, alone=alone, spread=devices, yes=yes
+            agents = start.resume_all(
+                runs_in(run), steps=steps, alone=alone, devices=devices, yes=yes
             )
         return show_runs([*agents], as_json=json)
 

@@ -57,9 +57,10 @@ def main(arguments: list[str]) -> int:
     )
     own = parsed.own
     require(own.jobs is None or own.jobs >= 1, "jobs", own.jobs, "at least 1")
-    config, run = parsed.config, parsed.run
+    spec = parsed.spec
+    config, run = spec.config, spec.run
     if name == "baselines":
-        chosen = cells.algorithm_cells(own.algos, parsed.preset, run.dataset)
+        chosen = cells.algorithm_cells(own.algos, spec.preset, run.dataset)
         # Nothing of MSG's own ways is for the others.
         config, run = None, replace(run, reward_scale=None, reward_shift=None, return_range=None)
     elif name == "size":
@@ -70,7 +71,14 @@ def main(arguments: list[str]) -> int:
         chosen = cells.ensemble_cells(own.kinds)
     began = time.monotonic()
     study = plan.make_plan(
-        name, chosen, own.seeds, config, run, runs=own.runs, preset=parsed.preset
+        name,
+        chosen,
+        own.seeds,
+        config,
+        run,
+        runs=own.runs,
+        preset=spec.preset,
+        execution=spec.execution,
     )
     runner.run_all(study, at_once=own.jobs)
     out = own.out or own.runs
@@ -80,7 +88,7 @@ def main(arguments: list[str]) -> int:
         facts: dict[str, Any] = {key: value for key, value in found.items() if key != "rows"}
         show(found["rows"], {}, as_json=True, **facts, files=files)
         return 0
-    title = f"{study.dataset['name']}, {parsed.run.steps:,} steps"
+    title = f"{study.dataset['name']}, {spec.run.steps:,} steps"
     show(table_rows(found), columns(found), as_json=False, title=title)
     print(f"page:   {files['md']}\nfigure: {files['png']}\nruns:   {own.runs}")
     return 0

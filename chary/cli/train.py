@@ -1,9 +1,6 @@
 """`chary train ALGORITHM`: every setting is an option, with the preset's value as its default."""
 
-from typing import Any
-
 from chary.algorithms import SUMMARIES, check_algorithm
-from chary.errors import CharyError
 
 
 def main(arguments: list[str]) -> int:
@@ -18,20 +15,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _train(algorithm: str, options: list[str]) -> int:
-    from chary import algos
     from chary.cli.options import option, parse
     from chary.cli.output import Flag
     from chary.cli.runs import show_runs
     from chary.execution.processes.meeting import joined
+    from chary.training import population
     from chary.training.follower import follow
     from chary.training.start import start
 
-    entry = algos.entry(algorithm)
-    if any(o.startswith("--devices") for o in options) and not hasattr(entry.config, "devices"):
-        raise CharyError(
-            "--devices divides the members of an ensemble among devices, as msg can; "
-            f"{algorithm} trains on one."
-        )
     parsed = parse(
         algorithm,
         options,
@@ -62,25 +53,17 @@ def _train(algorithm: str, options: list[str]) -> int:
                 "process",
                 int | None,
                 None,
-                "Which of them this is, from 0, which alone writes the run.",
+                "Index of this process, from 0. Process 0 writes the run folder.",
             ),
             option("yes", Flag, False, "Do not ask before training for days."),
         ],
     )
-    config, run, own = parsed.config, parsed.run, parsed.own
-    common: dict[str, Any] = {"dataset": run.dataset, "preset": parsed.preset, "yes": own.yes}
+    spec, own = parsed.spec, parsed.own
     with joined(own.coordinator, own.processes, own.process) as leads:
         if not leads:
             follow()
             return 0
-        if own.seeds or own.population:
-            from chary.training import population
-
-            varied = population.parse(own.population, algorithm, config)
-            folders = [
-                *population.start(algorithm, config, run, seeds=own.seeds, varied=varied, **common)
-            ]
-        else:
-            folders = [start(algorithm, config, run, **common).folder]
-    show_runs(folders, as_json=parsed.json)
+        varied = population.parse(own.population, algorithm, spec.config)
+        agents = start(spec, spec.run.dataset, seeds=own.seeds, varied=varied, yes=own.yes)
+    show_runs([*agents], as_json=parsed.json)
     return 0

@@ -22,6 +22,8 @@ from chary.errors import CharyError
 
 if TYPE_CHECKING:
     from chary.data.scaling import Scaling
+    from chary.data.sources import NamedDataset
+    from chary.envs import Task
     from chary.types import Batch
 
 
@@ -133,6 +135,20 @@ class Dataset:
     @property
     def action_size(self) -> int:
         return self.actions.shape[1]
+
+    @cached_property
+    def named(self) -> "NamedDataset | None":
+        """What chary knows of the dataset by its name or its file's; None for data of the user's own."""
+        from chary.data import sources
+
+        return sources.recognise(self.origin or self.name)
+
+    @cached_property
+    def task(self) -> "Task | None":
+        """The simulator that goes by the dataset's name."""
+        from chary.data.tasks import find_task
+
+        return find_task(self.name)
 
     @cached_property
     def fingerprint(self) -> str:

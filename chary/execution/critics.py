@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from jaxtyping import Array, Float
 
+from chary.ensembles import Ensemble
 from chary.types import OnlineAndTarget, PyTree
 
 Values: TypeAlias = Float[Array, "member batch"]
@@ -60,6 +61,28 @@ class Learned(NamedTuple):
     """Of all members."""
     at_policy: Callable[[Float[Array, "batch action"]], Values]
     """Q_i(s, a) of the critics before the step, with its gradient in a, at the policy's actions."""
+
+
+class Same(NamedTuple):
+    """The noise of critics in whose step nothing is random: all members see the same rows."""
+
+    ensemble_key: None = None
+
+    def of(self, members: Any) -> "Same":
+        del members
+        return self
+
+    def arranged(self, rows: Any) -> Any:
+        return rows
+
+    def in_order(self, heads: Any, size: int) -> Any:
+        del size
+        return heads
+
+
+SAME = Same()
+MakeExecutor: TypeAlias = "Callable[[Ensemble, Read, int], Executor]"
+"""`make(ensemble, read, members)`."""
 
 
 class Executor(Protocol):

@@ -15,12 +15,13 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
+from chary.config import Positive
 from chary.errors import CharyError
 from chary.execution.windows import Window
 
 Tree = TypeVar("Tree")
 Made = TypeVar("Made")
-Devices: TypeAlias = int | Literal["all"]
+Devices: TypeAlias = Positive | Literal["all"]
 
 AXIS = "members"
 BY_MEMBER = Spec(AXIS)

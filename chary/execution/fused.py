@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from chary.ensembles import Ensemble
+from chary.execution.config import DEFAULT, Execution
 from chary.execution.critics import Asked, Learned, Lesson, Read
 from chary.execution.devices import Shards, divided, shards_of
 from chary.execution.windows import Window, through_windows
@@ -81,10 +82,12 @@ class Fused(NamedTuple):
     read: Read
 
     @classmethod
-    def of(cls, ensemble: Ensemble, read: Read, config: Any) -> "Fused":
-        """As many devices and members at a time as a config says."""
-        shards = shards_of(config.members, config.devices, divisible=ensemble.in_windows)
-        window = (config.chunk or shards.members) if ensemble.in_windows else config.members
+    def of(
+        cls, ensemble: Ensemble, read: Read, members: int, execution: Execution = DEFAULT
+    ) -> "Fused":
+        """On as many devices and as many members at a time as the settings say."""
+        shards = shards_of(members, execution.devices, divisible=ensemble.in_windows)
+        window = (execution.window or shards.members) if ensemble.in_windows else members
         return cls(ensemble, shards, window, read)
 
     def target_values(

@@ -9,6 +9,7 @@ import jax
 import optax
 
 from chary.ensembles import Ensemble
+from chary.execution.config import DEFAULT, Execution
 from chary.execution.critics import Asked, Learned, Lesson, Read
 from chary.types import OnlineAndTarget, PyTree
 
@@ -20,8 +21,10 @@ class Plain(NamedTuple):
     read: Read
 
     @classmethod
-    def of(cls, ensemble: Ensemble, read: Read, config: Any) -> "Plain":
-        del config  # nothing here can be set
+    def of(
+        cls, ensemble: Ensemble, read: Read, members: int, execution: Execution = DEFAULT
+    ) -> "Plain":
+        del members, execution  # nothing here can be set
         return cls(ensemble, read)
 
     def target_values(

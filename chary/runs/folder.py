@@ -17,7 +17,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -244,9 +244,13 @@ def speed_in(timing: Sequence[Record]) -> float | None:
 
 @contextmanager
 def claimed(path: Path) -> Iterator[None]:
-    """Hold a run's folder for one process, made if need be; the lock dies with the process."""
+    """Hold a run's folder for one process; the lock dies with the process.
+
+    The folder is made for it, and removed again if no run was made in it.
+    """
     import filelock
 
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         if path.exists() and not path.is_dir():
             raise CharyError(f"{path}: is a file; a run needs a folder of its own.")
@@ -272,6 +276,11 @@ def claimed(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+        if made and not RunFolder.exists(path):
+            (path / ".lock").unlink(missing_ok=True)
+            for folder in made:
+                with suppress(OSError):  # others may have put something there
+                    folder.rmdir()
 
 
 def headline(evaluation: Record) -> float:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from chary.errors import unknown_name
 from chary.study.cells import LEARNED_FROM, Cell
-from chary.training.prepare import configure
+from chary.training.resolve import configure
 
 PLAIN, FAST = "paper", "antmaze-fast"
 """Presets: the paper's for the maze, and the one for a laptop."""

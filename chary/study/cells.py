@@ -10,7 +10,7 @@ from chary.config import refuse_repeats, require
 from chary.ensembles import ENSEMBLES, check_name
 from chary.errors import unknown_name
 from chary.networks.targets import TARGETS
-from chary.training.prepare import configure
+from chary.training.resolve import configure
 
 LEARNED_FROM = ("reward_scale", "reward_shift", "return_range", "normalise_observations")
 """Settings of a run that say what an algorithm sees of the data: each has its own way with it."""

@@ -51,9 +51,9 @@ def _cost(cell: Cell) -> Cost:
 
 
 def _made(cell: Cell) -> tuple[Any, int]:
-    entry = algos.entry(cell.algorithm)
-    config = entry.config(**cell.changes)
-    return entry.make(with_target_entropy(config, ACTION_SIZE), *SIZES), config.batch_size
+    config = algos.entry(cell.algorithm).config(**cell.changes)
+    config = with_target_entropy(config, ACTION_SIZE)
+    return algos.build(cell.algorithm, config, *SIZES), config.batch_size
 
 
 @cache

@@ -40,7 +40,7 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
         # What all cells have in common; of several algorithms, each row has all of its own.
         "settings": {
             key: value
-            for key, value in to_json(plan.jobs[0].config).items()
+            for key, value in to_json(plan.jobs[0].spec.config).items()
             if key not in plan.cells[0].changes
         },
         "runs": str(plan.jobs[0].folder.parent),

@@ -9,27 +9,28 @@ from chary import algos
 from chary.algos.size import CriticSize, critic_size
 from chary.config import refuse_repeats, require
 from chary.data.scaling import RewardTransform
-from chary.data.tasks import find_task
 from chary.errors import CharyError
+from chary.execution.config import DEFAULT, Execution
 from chary.runs.folder import RunFolder
 from chary.study.cells import Cell
-from chary.training import groups as group
-from chary.training import prepare
+from chary.training import groups, resolve
 from chary.training.loop import is_over
-from chary.training.run_config import RunConfig
+from chary.training.run_config import RunConfig, RunSpec
 
 
 class Job(NamedTuple):
     """One run: a cell with one seed."""
 
     cell: Cell
-    config: Any
-    run: RunConfig
+    spec: RunSpec
+
+    @property
+    def run(self) -> RunConfig:
+        return self.spec.run
 
     @property
     def folder(self) -> Path:
-        assert self.run.run is not None
-        return self.run.run
+        return self.spec.folder
 
     @property
     def finished(self) -> bool:
@@ -79,6 +80,7 @@ def make_plan(
     *,
     runs: Path,
     preset: str,
+    execution: Execution = DEFAULT,
 ) -> Plan:
     """Load the data and check everything that can be checked before training starts.
 
@@ -92,8 +94,8 @@ def make_plan(
     configs = {
         cell.name: replace(config or entries[cell.name].config(), **cell.changes) for cell in cells
     }
-    run, dataset = prepare.complete("msg", run, run.dataset)
-    task = find_task(dataset.name)
+    run, dataset = resolve.complete_run("msg", run, run.dataset)
+    task = dataset.task
     if task is None:
         raise CharyError(
             f"{run.dataset}: there is no simulator for '{dataset.name}', and a study is scored in one."
@@ -101,28 +103,33 @@ def make_plan(
     sizes = dataset.observation_size, dataset.action_size
     own = {cell.name: replace(run, **cell.run_changes) for cell in cells}
     scales = {
-        cell: prepare.reward_scale(run, dataset, RewardTransform()) for cell, run in own.items()
+        cell: resolve.reward_scale(run, dataset, RewardTransform()) for cell, run in own.items()
     }
     jobs = [
         Job(
             cell,
-            configs[cell.name],
-            replace(
-                own[cell.name],
-                reward_scale=scales[cell.name],
-                seed=seed,
-                run=runs / cell.folder(seed),
+            RunSpec(
+                cell.algorithm,
+                configs[cell.name],
+                replace(
+                    own[cell.name],
+                    reward_scale=scales[cell.name],
+                    seed=seed,
+                    run=runs / cell.folder(seed),
+                ),
+                execution,
+                cell.preset or preset,
             ),
         )
         for seed in seeds
         for cell in cells
     ]
     critics = {
-        name: critic_size(entries[name].make(config, *sizes), *sizes)
-        for name, config in configs.items()
+        cell.name: critic_size(algos.build(cell.algorithm, configs[cell.name], *sizes), *sizes)
+        for cell in cells
     }
     for job in jobs:  # another run in a folder is an error before anything is trained
-        group.same_run(job.cell.algorithm, job.config, job.run, dataset)
+        groups.same_run(job.spec, dataset)
     measure = "score" if task.reference_scores else "return"
     return Plan(
         name=name,

@@ -145,10 +145,11 @@ class _Processes:
         order = {
             "cores": cores,
             "command": sys.argv,
-            "algorithm": job.cell.algorithm,
-            "preset": job.cell.preset or self._plan.preset,
-            "settings": settings.to_json(job.config),
-            "run": settings.to_json(job.run),
+            "algorithm": job.spec.algorithm,
+            "preset": job.spec.preset,
+            "settings": settings.to_json(job.spec.config),
+            "run": settings.to_json(job.spec.run),
+            "execution": settings.to_json(job.spec.execution),
         }
         assert handle.stdin is not None
         with suppress(BrokenPipeError):  # it died at once, which is noticed when we look

@@ -25,16 +25,17 @@ def main() -> int:
 
     from chary import algos
     from chary import config as settings
-    from chary.training import start as training
-    from chary.training.run_config import RunConfig
+    from chary.execution.config import Execution
+    from chary.training.run_config import RunConfig, RunSpec
+    from chary.training.start import start
 
     try:
         run = settings.from_json(RunConfig, job["run"])
         algorithm = job["algorithm"]
         config = settings.from_json(algos.entry(algorithm).config, job["settings"])
-        training.start(
-            algorithm, config, run, dataset=run.dataset, preset=job["preset"], go_on=True
-        )
+        execution = settings.from_json(Execution, job["execution"])
+        spec = RunSpec(algorithm, config, run, execution, job["preset"])
+        start(spec, run.dataset, resume=True)
     except DivergedError as error:  # the folder remembers it; to a study it is a result
         print(error, file=sys.stderr)
     except CharyError as error:

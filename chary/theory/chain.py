@@ -15,7 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.config import require, require_rate, to_json
+from chary.config import (
+    BelowOne,
+    Checked,
+    Pessimism,
+    Positive,
+    Rate,
+    Seed,
+    Several,
+    Weight,
+    require,
+    to_json,
+)
 from chary.host.terminal import progress_bar
 from chary.networks.layers import Dense
 from chary.networks.optimisers import adam_init, adam_step
@@ -27,36 +38,36 @@ from chary.types import PyTree
 
 
 @dataclass(frozen=True)
-class ChainConfig:
+class ChainConfig(Checked):
     """Ensembles on the continuous chain; the defaults are the paper's."""
 
     rules: tuple[str, ...] = tuple(TARGETS)
     """Rules for targets to compare."""
-    members: int = 64
+    members: Several = 64
     """N, members of an ensemble; for double-q each is a pair of networks."""
-    hidden: int = 512
+    hidden: Positive = 512
     """Units of the one hidden layer, with tanh."""
-    weight_scale: float = 10.0
+    weight_scale: Rate = 10.0
     """Variance of initial weights, times the number of inputs."""
-    bias_scale: float = 0.05
+    bias_scale: Rate = 0.05
     """Variance of initial biases, times their number."""
-    discount: float = 0.99
+    discount: BelowOne = 0.99
     """gamma."""
-    beta: float = -2.0
+    beta: Pessimism = -2.0
     """Weight of the standard deviation in shared LCB targets."""
-    learning_rate: float = 1e-4
+    learning_rate: Rate = 1e-4
     """Adam's."""
-    iterations: int = 1000
+    iterations: Positive = 1000
     """How often targets are computed anew."""
-    steps: int = 2000
+    steps: Positive = 2000
     """Steps of Adam in an iteration."""
-    episodes: int = 40
+    episodes: Positive = 40
     """Logged episodes."""
-    length: int = 30
+    length: Positive = 30
     """Steps of a logged episode."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the data and of the networks."""
-    checkpoint_minutes: float = 5.0
+    checkpoint_minutes: Weight = 5.0
     """Time between checkpoints; the same command resumes from the last one."""
 
     def __post_init__(self) -> None:
@@ -64,21 +75,7 @@ class ChainConfig:
             require(name in TARGETS, "rules", name, f"of {', '.join(TARGETS)}")
         require(len(self.rules) > 0, "rules", "empty", f"some of {', '.join(TARGETS)}")
         require(len(set(self.rules)) == len(self.rules), "rules", self.rules, "different ones")
-        require(self.members >= 2, "members", self.members, "at least 2")
-        for name in ("hidden", "iterations", "steps", "episodes", "length"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        require_rate("weight-scale", self.weight_scale)
-        require_rate("bias-scale", self.bias_scale)
-        require_rate("learning-rate", self.learning_rate)
-        require(0 <= self.discount < 1, "discount", self.discount, "at least 0 and below 1")
-        require(self.beta <= 0, "beta", self.beta, "at most 0")
-        require(0 <= self.seed < 2**31, "seed", self.seed, "between 0 and 2147483647")
-        require(
-            self.checkpoint_minutes >= 0,
-            "checkpoint-minutes",
-            self.checkpoint_minutes,
-            "at least 0",
-        )
+        super().__post_init__()
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from chary.config import require
+from chary.config import BelowOne, Checked, Count, Positive, Seed, Several
 from chary.errors import CharyError
 
 TOGETHER = 100
@@ -31,36 +31,30 @@ CONVERGED = 1e-13
 
 
 @dataclass(frozen=True)
-class LinearConfig:
+class LinearConfig(Checked):
     """The linear-Gaussian simulation of Section 3.2; the defaults are the paper's."""
 
-    runs: int = 1000
+    runs: Positive = 1000
     """Datasets to draw."""
-    state_size: int = 30
+    state_size: Positive = 30
     """d_s, the dimension of states."""
-    action_size: int = 30
+    action_size: Positive = 30
     """d_a, the dimension of actions."""
-    episodes: int = 5
+    episodes: Positive = 5
     """N, episodes of a dataset."""
-    length: int = 5
+    length: Positive = 5
     """T, steps of an episode."""
-    discount: float = 0.5
+    discount: BelowOne = 0.5
     """gamma."""
-    exponent: int = 1000
+    exponent: Count = 1000
     """t, the last power of gamma C in the geometric sum; policy evaluation makes t + 1 iterations."""
-    members: int = 128
+    members: Several = 128
     """Linear models that are drawn for each run, and iterated to check the formulas."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of everything random."""
 
     def __post_init__(self) -> None:
-        for name in ("runs", "state_size", "action_size", "episodes", "length"):
-            value = getattr(self, name)
-            require(value >= 1, name.replace("_", "-"), value, "at least 1")
-        require(0 <= self.discount < 1, "discount", self.discount, "at least 0 and below 1")
-        require(self.exponent >= 0, "exponent", self.exponent, "at least 0")
-        require(self.members >= 2, "members", self.members, "at least 2")
-        require(0 <= self.seed < 2**31, "seed", self.seed, "between 0 and 2147483647")
+        super().__post_init__()
         if self.episodes * self.length > self.state_size + self.action_size:
             raise CharyError(
                 f"--episodes {self.episodes} times --length {self.length} are more transitions than the "

@@ -1,10 +1,19 @@
 """Settings of the width experiment, and its presets."""
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
-from chary.config import require, require_rate
+from chary.config import (
+    BelowOne,
+    Checked,
+    Layers,
+    Positive,
+    Rate,
+    Seed,
+    Several,
+    Weight,
+    require,
+)
 from chary.theory import mdp
 from chary.theory.kernels import Kernels
 from chary.theory.mdp import Chain
@@ -17,7 +26,7 @@ library, and a pair with which complete fits diverge."""
 
 
 @dataclass(frozen=True)
-class WidthConfig:
+class WidthConfig(Checked):
     """Ensembles of growing width. The defaults are the paper's; it gives no sigma_w and no sigma_b.
 
     sigma_w = 1 is the default of neural-tangents, the paper's library. Its default for biases, none,
@@ -25,63 +34,46 @@ class WidthConfig:
     hardly depend on sigma_b (`collapse.py` tabulates it); 0.5 is in the middle.
     """
 
-    widths: tuple[int, ...] = (32, 128, 512, 2048, 8192, 32768)
+    widths: Layers = (32, 128, 512, 2048, 8192, 32768)
     """Hidden units of the linearised networks."""
     trained: tuple[int, ...] = (32, 128, 512, 2048, 8192, 32768)
     """Hidden units of the networks that are trained, in both parameterisations; may be empty."""
-    members: int = 16
+    members: Several = 16
     """N, members of an ensemble."""
-    few: int = 4
+    few: Several = 4
     """Members of the widest ensembles that are trained."""
-    few_from: int = 32768
+    few_from: Positive = 32768
     """Hidden units from which on trained ensembles have few members."""
-    weight_std: float = 1.0
+    weight_std: Rate = 1.0
     """sigma_w, standard deviation of weights."""
-    bias_std: float = 0.5
+    bias_std: Weight = 0.5
     """sigma_b, standard deviation of biases."""
-    discount: float = 0.99
+    discount: BelowOne = 0.99
     """gamma."""
-    learning_rate: float = 1.0
+    learning_rate: Rate = 1.0
     """Of gradient descent on half the mean squared error."""
-    iterations: int = 500
+    iterations: Positive = 500
     """How often targets are computed anew."""
-    steps: int = 1000
+    steps: Positive = 1000
     """Steps of gradient descent in an iteration."""
-    ridge: float = 1e-3
+    ridge: Rate = 1e-3
     """Added to the diagonal of Theta(X, X) in the form with complete fits."""
-    episodes: int = 40
+    episodes: Positive = 40
     """Logged episodes."""
-    length: int = 30
+    length: Positive = 30
     """Steps of a logged episode."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the data and of the networks."""
-    checkpoint_minutes: float = 5.0
+    checkpoint_minutes: Weight = 5.0
     """Time between checkpoints; the same command resumes from the last one."""
 
     def __post_init__(self) -> None:
-        require(len(self.widths) > 0, "widths", "empty", "at least one number")
+        super().__post_init__()
         for name in ("widths", "trained"):
             sizes = getattr(self, name)
             for width in sizes:
                 require(width >= 1, name, width, "at least 1")
             require(len(set(sizes)) == len(sizes), name, sizes, "different ones")
-        require(self.members >= 2, "members", self.members, "at least 2")
-        require(self.few >= 2, "few", self.few, "at least 2")
-        require(self.few_from >= 1, "few-from", self.few_from, "at least 1")
-        for name in ("iterations", "steps", "episodes", "length"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        require_rate("weight-std", self.weight_std)
-        require_rate("learning-rate", self.learning_rate)
-        require_rate("ridge", self.ridge)
-        require(0 <= self.bias_std < inf, "bias-std", self.bias_std, "at least 0 and finite")
-        require(0 <= self.discount < 1, "discount", self.discount, "at least 0 and below 1")
-        require(0 <= self.seed < 2**31, "seed", self.seed, "between 0 and 2147483647")
-        require(
-            self.checkpoint_minutes >= 0,
-            "checkpoint-minutes",
-            self.checkpoint_minutes,
-            "at least 0",
-        )
 
     def members_at(self, width: int) -> int:
         """Of an ensemble that is trained; the widest are smaller, as in the paper."""

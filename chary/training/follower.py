@@ -11,15 +11,15 @@ import numpy as np
 from chary import data
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.execution import program as chunk
-from chary.execution.processes import leader as turns
+from chary.execution import program
+from chary.execution.processes import leader
 from chary.execution.processes import meeting as processes
 from chary.execution.processes.meeting import Order
 from chary.host.compile_cache import keep_compiled
 from chary.runs.folder import RunFolder
-from chary.training import groups as group
-from chary.training.loop import Plan, logs_at, stop_requests
-from chary.training.prepare import make_plan
+from chary.training import groups
+from chary.training.loop import logs_at, stop_requests
+from chary.training.plan import Plan, make_plan
 
 
 def follow(dataset: Dataset | None = None) -> None:
@@ -53,11 +53,11 @@ def _follow(dataset: Dataset | None) -> None:
                 with processes.in_step():
                     told = json.loads(bytes(processes.broadcast(np.zeros(number, np.uint8))))
                 plan, step = _plan_of(told["configs"], dataset), told["step"]
-                carry = chunk.together(plan.initial_carries())  # of the shapes that are to come
+                carry = program.together(plan.initial_carries())  # of the shapes that are to come
                 continue
             with processes.in_step():
                 if order == Order.STATE:
-                    carry = turns.place(
+                    carry = leader.place(
                         plan.algorithm, processes.broadcast(carry), runs=len(plan.lanes)
                     )
                 elif order == Order.ADVANCE:
@@ -70,11 +70,11 @@ def _follow(dataset: Dataset | None) -> None:
 
 def _plan_of(configs: Sequence[dict[str, Any]], dataset: Dataset | None) -> Plan:
     """The leader's plan, with this host's copy of the data."""
-    found = [group.spec_of(RunFolder(Path(config["run"]["run"]), config)) for config in configs]
-    algorithm, run = found[0][0], found[0][1].run
+    specs = [groups.spec_of(RunFolder(Path(config["run"]["run"]), config)) for config in configs]
+    run = specs[0].run
     dataset = dataset or data.load(run.dataset, data_file=run.data_file)
     if dataset.fingerprint != configs[0]["dataset"]["fingerprint"]:
         raise CharyError(
             f"the data of '{run.dataset}' is not the same here as where process 0 runs."
         )
-    return make_plan(algorithm, [spec for _, spec in found], dataset)
+    return make_plan(specs, dataset)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from chary import algos
 from chary import config as settings
@@ -18,28 +18,16 @@ from chary.algos.critics import with_target_entropy
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
 from chary.data.summary import summarise
-from chary.data.tasks import find_task
 from chary.errors import CharyError
+from chary.execution.config import Execution
 from chary.execution.program import Carry
 from chary.host.machine import command_line, layout, source, versions
 from chary.runs import checkpoints
 from chary.runs.folder import RunFolder, claimed
-from chary.training.run_config import RunConfig
+from chary.training.run_config import RunConfig, RunSpec
 from chary.version import __version__
 
 State = TypeVar("State")
-
-
-class Spec(NamedTuple):
-    """A run in full: its algorithm's settings, and its own with the folder filled in."""
-
-    config: Any
-    run: RunConfig
-
-    @property
-    def folder(self) -> Path:
-        assert self.run.run is not None
-        return self.run.run
 
 
 @contextmanager
@@ -51,17 +39,15 @@ def all_claimed(paths: Sequence[Path]) -> Iterator[None]:
         yield
 
 
-def create(
-    algorithm: str, specs: Sequence[Spec], dataset: Dataset, scaling: Scaling, preset: str
-) -> list[RunFolder]:
-    """New folders for runs that are to be trained together."""
+def create(specs: Sequence[RunSpec], dataset: Dataset, scaling: Scaling) -> list[RunFolder]:
+    """New folders for runs that are trained together."""
     folders: list[RunFolder] = []
     code = source()
     for index, spec in enumerate(specs):
         record = {
             "chary": __version__,
-            **_identity(algorithm, *spec, dataset),
-            "preset": preset,
+            **_identity(spec, dataset),
+            "preset": spec.preset,
             "scaling": scaling.to_json(),
             "columns": {
                 "observations": dataset.observation_names,
@@ -83,7 +69,7 @@ def keep_summary(folders: Sequence[RunFolder], dataset: Dataset) -> None:
     """Write down what the data is, in folders that do not have it yet."""
     without = [folder for folder in folders if not folder.has_data]
     if without:
-        task = find_task(dataset.name)
+        task = dataset.task
         scaling = without[0].config.get("scaling", {})
         normalised = any(deviation != 1.0 for deviation in scaling.get("observation_std", ()))
         summary = summarise(dataset, task.maze if task else None, normalised=normalised)
@@ -122,14 +108,22 @@ def leave(folder: RunFolder) -> None:
     folder.write_config({**folder.config, "layout": alone})
 
 
-def moved(spec: Spec, devices: int) -> Spec:
-    """The run as it is trained on so many devices."""
-    config = spec.config
-    if not hasattr(config, "devices"):
-        raise CharyError(f"{spec.folder}: --devices is for msg's ensembles; this run has none.")
-    if config.chunk and config.members // devices % config.chunk:
-        config = replace(config, chunk=None)  # windows that do not fit any more
-    return Spec(replace(config, devices=devices), spec.run)
+def moved(spec: RunSpec, devices: int) -> RunSpec:
+    """The run as it is trained on that many devices."""
+    execution = replace(spec.execution, devices=devices)
+    if not algos.entry(spec.algorithm).executed:
+        raise CharyError(f"{spec.folder}: --devices divides ensembles; {spec.algorithm} has none.")
+    if execution.window and spec.config.members // devices % execution.window:
+        execution = replace(execution, window=None)  # windows that do not fit any more
+    return spec._replace(execution=execution)
+
+
+def record_changes(folder: RunFolder, spec: RunSpec) -> None:
+    """Write down what a resumed run does otherwise from now on: its steps and its execution."""
+    run, execution = settings.to_json(spec.run), settings.to_json(spec.execution)
+    recorded = settings.to_json(spec_of(folder).execution)
+    if folder.config["run"]["steps"] != spec.run.steps or execution != recorded:
+        folder.write_config({**folder.config, "run": run, "execution": execution})
 
 
 def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int, list[Carry]]:
@@ -192,19 +186,16 @@ def restore_all(
     )
 
 
-def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> RunFolder | None:
+def same_run(spec: RunSpec, dataset: Dataset) -> RunFolder | None:
     """What is already in a run's folder, which must be the same run; None where nothing is."""
-    assert run.run is not None
-    if not RunFolder.exists(run.run):
+    if not RunFolder.exists(spec.folder):
         return None
-    folder = RunFolder.open(run.run)
-    config = with_target_entropy(config, dataset.action_size)  # as the run there recorded it
-    asked = _identity(algorithm, config, run, dataset)
-    differences = _differences(folder, asked)
-    if len(differences) == 1 and run.steps > folder.config["run"]["steps"]:
+    folder = RunFolder.open(spec.folder)
+    differences = _differences(folder, spec, dataset)
+    if len(differences) == 1 and spec.run.steps > folder.config["run"]["steps"]:
         raise CharyError(
             f"{there(folder)}, with the same settings but {folder.config['run']['steps']} steps. Extend "
-            f"it with `chary resume {folder.path} --steps {run.steps}`, or choose another folder."
+            f"it with `chary resume {folder.path} --steps {spec.run.steps}`, or choose another folder."
         )
     if differences:
         raise CharyError(
@@ -213,12 +204,11 @@ def same_run(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> R
     return folder
 
 
-def _identity(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> dict[str, Any]:
+def _identity(spec: RunSpec, dataset: Dataset) -> dict[str, Any]:
     """What makes a run this run and no other."""
     return {
-        "algorithm": algorithm,
-        "settings": settings.to_json(config),
-        "run": settings.to_json(run),
+        "algorithm": spec.algorithm,
+        **_settings(spec),
         "dataset": {
             "name": dataset.name,
             "fingerprint": dataset.fingerprint,
@@ -229,20 +219,26 @@ def _identity(algorithm: str, config: Any, run: RunConfig, dataset: Dataset) -> 
     }
 
 
-def _differences(folder: RunFolder, asked: dict[str, Any]) -> list[str]:
+def _settings(spec: RunSpec) -> dict[str, Any]:
+    return {
+        "settings": settings.to_json(spec.config),
+        "run": settings.to_json(spec.run),
+        "execution": settings.to_json(spec.execution),
+    }
+
+
+def _differences(folder: RunFolder, spec: RunSpec, dataset: Dataset) -> list[str]:
     """Settings in which the run in a folder differs from the one that is asked for."""
-    there = folder.config.get("algorithm")
-    if there != asked["algorithm"]:
-        return [f"algorithm is {there} there, not {asked['algorithm']}"]
+    # What is recorded there depends on the data, so it is compared with it filled in.
+    config = with_target_entropy(spec.config, dataset.action_size)
+    asked = _identity(spec._replace(config=config), dataset)
+    recorded = folder.config.get("algorithm")
+    if recorded != asked["algorithm"]:
+        return [f"algorithm is {recorded} there, not {asked['algorithm']}"]
     differences: list[str] = []
     # Read as a run is: settings that are newer than it are there too, as what it did without them.
-    config, run = spec_of(folder)[1]
-    recorded = {
-        "settings": settings.to_json(config),
-        "run": settings.to_json(run),
-        "dataset": folder.config["dataset"],
-    }
-    for part, theirs in recorded.items():
+    parts = {**_settings(spec_of(folder)), "dataset": folder.config["dataset"]}
+    for part, theirs in parts.items():
         mine = asked[part]
         changed = [
             key for key in mine if mine[key] != theirs.get(key) and not _open(key, mine[key])
@@ -252,19 +248,21 @@ def _differences(folder: RunFolder, asked: dict[str, Any]) -> list[str]:
 
 
 def _open(key: str, value: Any) -> bool:
-    """Whether a setting may be another: a folder has many names (runs/a, or its path), members at a
-    time are for the machine to choose where the user does not, and a range of values for the data."""
-    return key == "run" or (key, value) in (("chunk", None), ("value_range", "auto"))
+    """Whether a setting may be another: a folder has many names (runs/a, or its path), and a run that is
+    there keeps what nobody asked to change: its window, its executor, the range of its values."""
+    defaults = (("window", None), ("executor", "fused"), ("value_range", "auto"))
+    return key == "run" or (key, value) in defaults
 
 
-def already(folder: RunFolder, home: Path | None = None) -> str:
+def already(folder: RunFolder, home: Path | None = None, asked: RunSpec | None = None) -> str:
     """What to do about a run that is there: resume it, or extend it where it is complete."""
     goal, path = folder.config["run"]["steps"], home or folder.path
     steps = folder.checkpoint_steps()
+    more = asked.run.steps if asked and asked.run.steps > goal else 2 * goal
     if steps and steps[-1] >= goal:
         return (
-            f"{there(folder)}, its last. Extend it with `chary resume {path} --steps {2 * goal}`, say, "
-            "or choose another folder."
+            f"{there(folder)}, its last. Extend it with `chary resume {path} --steps {more}`, or choose "
+            "another folder."
         )
     return f"{there(folder)}. Resume it with `chary resume {path}`, or choose another folder."
 
@@ -275,22 +273,25 @@ def there(folder: RunFolder) -> str:
     return f"{folder.path}: already holds a run, at step {steps[-1] if steps else 0}"
 
 
-def spec_of(folder: RunFolder) -> tuple[str, Spec]:
-    """The algorithm and settings that a run folder records."""
+def spec_of(folder: RunFolder) -> RunSpec:
+    """The settings that a run folder records."""
+    record = folder.config
     try:
-        algorithm = folder.config["algorithm"]
-        config = settings.from_json(algos.entry(algorithm).config, folder.config["settings"])
-        config = with_target_entropy(config, folder.config["dataset"]["action_size"])
-        run = settings.from_json(RunConfig, folder.config["run"])
+        algorithm = record["algorithm"]
+        config = settings.from_json(algos.entry(algorithm).config, record["settings"])
+        config = with_target_entropy(config, record["dataset"]["action_size"])
+        run = settings.from_json(RunConfig, record["run"])
+        execution = settings.from_json(Execution, Execution.recorded(record))
         described = ("name", "fingerprint", "observation_size", "action_size")
         for part, keys in (("dataset", described), ("scaling", Scaling._fields)):
             for key in keys:
-                folder.config[part][key]  # a damaged file is noticed here, not halfway through
+                record[part][key]  # a damaged file is noticed here, not halfway through
     except (KeyError, TypeError, AttributeError) as error:
         raise CharyError(
             f"{folder.path}/config.json: damaged or of another version ({error})."
         ) from error
-    return algorithm, Spec(config, replace(run, run=folder.path))  # it may have been moved
+    run = replace(run, run=folder.path)  # it may have been moved
+    return RunSpec(algorithm, config, run, execution, record.get("preset", "none"))
 
 
 def warn_of_changes(folder: RunFolder) -> None:

@@ -13,101 +13,20 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from chary.data.scaling import Scaling
-from chary.envs import Task
 from chary.errors import DivergedError
-from chary.evaluation.agent import Agent
 from chary.evaluation.diagnostics import diagnose
-from chary.evaluation.inputs import UNNAMED, Names
-from chary.execution.batches import Feed
-from chary.execution.cost import cost_of
-from chary.execution.processes import leader as turns
-from chary.execution.program import Carry, initial_carry, keys, one_of, trace_update
+from chary.execution.processes import leader
+from chary.execution.program import Carry, one_of
 from chary.host.terminal import TrainingDisplay, say
 from chary.runs.folder import RunFolder
 from chary.runs.tensorboard import EventFiles
+from chary.training.plan import Plan
 from chary.training.run_config import RunConfig
 from chary.training.time_left import Forecast
-from chary.types import Algorithm, Batch
 
 CHUNK_SECONDS = 1.0
 DIVERGED = 1e9
 """No sensible mean of a loss, value or likelihood is larger than this."""
-
-
-class Lane(NamedTuple):
-    """One of the runs that a program trains side by side."""
-
-    algorithm: Algorithm[Any]
-    """With this run's own settings in its initial state."""
-    discount: float | None
-    run: RunConfig
-
-
-class Plan(NamedTuple):
-    """Everything that runs need besides their states; a run alone is one of one."""
-
-    lanes: tuple[Lane, ...]
-    """They differ in their seeds, their folders and the settings in their states, in nothing else."""
-    title: str
-    """What is trained, in a few words."""
-    batch_size: int
-    feed: Feed
-    held_out: Batch | None
-    scaling: Scaling
-    task: Task | None
-    names: Names = UNNAMED
-
-    @property
-    def run(self) -> RunConfig:
-        """What all runs have in common."""
-        return self.lanes[0].run
-
-    @property
-    def algorithm(self) -> Algorithm[Any]:
-        """The functions of one are those of all."""
-        return self.lanes[0].algorithm
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Of an observation and of an action."""
-        return len(self.scaling.observation_mean), len(self.scaling.action_low)
-
-    def initial_carries(self) -> list[Carry]:
-        """Each run's own: of its seed, and with its continuous settings."""
-        carries = [
-            initial_carry(self.algorithm, self.batch_size, *self.sizes, seed=lane.run.seed)
-            for lane in self.lanes
-        ]
-        algorithms = [lane.algorithm for lane in self.lanes]
-        if all(algorithm is self.algorithm for algorithm in algorithms):
-            return carries
-        # To compile an initial state takes seconds; but for these settings one program serves all.
-        hypers = jax.jit(lambda key: [a.init(key).hyper for a in algorithms])(keys(0)[0])
-        return [
-            carry._replace(state=carry.state._replace(hyper=hyper))
-            for carry, hyper in zip(carries, hypers, strict=True)
-        ]
-
-    def flops(self) -> float:
-        """Arithmetic of one step of all runs."""
-        update = trace_update(self.algorithm, self.batch_size, *self.sizes)
-        return len(self.lanes) * cost_of(update).flops
-
-    def agent(self, carry: Carry, lane: int) -> Agent:
-        """What one run has learned."""
-        run = self.lanes[lane].run
-        assert run.run is not None
-        state = one_of(turns.gather(self.algorithm, carry).state, lane, len(self.lanes))
-        return Agent(
-            self.algorithm,
-            state,
-            self.scaling,
-            self.task,
-            seed=run.seed,
-            folder=run.run,
-            names=self.names,
-        )
 
 
 class Member(NamedTuple):
@@ -148,7 +67,7 @@ def run_loop(
         while not is_over(step, folders[0], run):
             stop = min(step + length, _next_boundary(step, run), plan.feed.reach(step))
             began = time.monotonic()
-            carry, others_asked = turns.advance(plan.feed, carry, step, stop)
+            carry, others_asked = leader.advance(plan.feed, carry, step, stop)
             seconds = time.monotonic() - began
             done, step = stop - step, stop
             # Grow gently: the first chunk includes compilation and says nothing about speed.
@@ -180,7 +99,7 @@ def run_loop(
             stopping = stopping or not forecast.go_on(done, seconds, step, display)
             over = is_over(step, folders[0], run)
             if due or best_so_far or stopping or over or _look_at(step, run):
-                whole = turns.gather(plan.algorithm, carry)
+                whole = leader.gather(plan.algorithm, carry)
                 for member in members:
                     own = one_of(whole, member.lane, len(plan.lanes))
                     member.folder.save_checkpoint(step, own)

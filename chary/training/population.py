@@ -20,19 +20,13 @@ from chary import algos
 from chary.algos import paper
 from chary.config import refuse_repeats
 from chary.data.dataset import Dataset
-from chary.errors import CharyError, DivergedError
-from chary.evaluation.agent import Agent
+from chary.errors import CharyError
 from chary.execution.cost import cost_of
 from chary.execution.program import trace_update
-from chary.host.compile_cache import keep_compiled
 from chary.host.machine import available_memory
 from chary.host.terminal import say
 from chary.runs.folder import RunFolder
-from chary.training import groups as group
-from chary.training import prepare
-from chary.training import start as training
-from chary.training.groups import Spec
-from chary.training.run_config import RunConfig
+from chary.training.run_config import RunSpec
 
 SHARE_OF_MEMORY = 0.8
 """What runs side by side may take of the memory that is free."""
@@ -41,130 +35,39 @@ CPU_BYTES = 256e6
 push each other out of its caches."""
 
 
-def train_population(
-    algorithm: str,
-    dataset: str | Path | Dataset,
-    *,
-    seeds: Sequence[int] = (),
-    settings: Mapping[str, Sequence[float]] | None = None,
-    preset: str = "auto",
-    run: str | Path | None = None,
-    resume: bool = False,
-    **changes: Any,
-) -> list[Agent]:
-    """Train every combination of settings in every seed, each in its own folder below `run`.
-
-    All else is as in `chary.train`. The agents of runs that diverge are left out.
-    """
-    config, run_config = prepare.resolve(algorithm, dataset, preset, run, changes)
-    agents = start(
-        algorithm,
-        config,
-        run_config,
-        dataset=dataset,
-        preset=preset,
-        seeds=seeds,
-        varied=settings or {},
-        resume=resume,
-    )
-    return [agent for agent in agents.values() if agent is not None]
-
-
-def start(
-    algorithm: str,
-    config: Any,
-    run: RunConfig,
-    *,
-    dataset: str | Path | Dataset,
-    preset: str,
-    seeds: Sequence[int],
-    varied: Mapping[str, Sequence[float]],
-    resume: bool = False,
-    yes: bool = False,
-) -> dict[Path, Agent | None]:
-    """Make the folders of a population that are not there, then go on with all of them.
-
-    An agent for every folder, None where the run has diverged.
-    """
-    if run.validation:
-        raise CharyError(
-            "--validation holds out other episodes in every seed, but runs side by side share their "
-            "data: train with --seed, one after the other."
-        )
-    keep_compiled()
-    prepare.explain(algorithm, preset, dataset, config, varied)
-    home = run.run
-    run, dataset = prepare.complete(algorithm, run, dataset)
-    assert run.run is not None
-    home = home or run.run.with_name(run.run.name.removesuffix(f"-{run.seed}"))
-    config = prepare.settle(config, run, dataset)
-    specs = vary(algorithm, config, replace(run, run=home), dataset, seeds, varied)
-    prepare.check(*specs[0])
-    prepare.task_of(dataset)  # refuses a borrowed name before anything is made
-    with group.all_claimed([spec.folder for spec in specs]):
-        there = {spec.folder: group.same_run(algorithm, *spec, dataset) for spec in specs}
-        begun = [folder for folder in there.values() if folder and folder.checkpoint_steps()]
-        if begun and not resume:
-            raise CharyError(group.already(begun[0], home))
-        new = [spec for spec in specs if not (resume and there[spec.folder])]
-        scaling = prepare.scaling_of(dataset, run)
-        for together in grouped(algorithm, new, dataset) if new else []:
-            group.create(algorithm, together, dataset, scaling, preset)
-        if new:
-            prepare.explain_own(algorithm, preset, config, run)
-    agents = go_on([spec.folder for spec in specs], dataset=dataset, yes=yes)
-    return {spec.folder: agents[spec.folder] for spec in specs}
-
-
-def go_on(runs: Sequence[Path], **options: Any) -> dict[Path, Agent | None]:
-    """Go on with runs and those beside them, one group after the other; None for those that diverge."""
-    agents: dict[Path, Agent | None] = {}
-    message = ""
-    for run in runs:
-        if run in agents:
-            continue
-        try:
-            agents |= training.resume_group(run, **options)
-        except DivergedError as error:  # a whole group
-            message = str(error)
-            agents |= dict.fromkeys(group.companions(run))
-    if not any(agents.values()):
-        raise DivergedError(message)
-    return agents
-
-
 def vary(
-    algorithm: str,
-    config: Any,
-    run: RunConfig,
+    spec: RunSpec,
+    below: Path,
     dataset: Dataset,
     seeds: Sequence[int],
     varied: Mapping[str, Sequence[float]],
-) -> list[Spec]:
-    """Every combination of the settings in every seed, with a folder named after what it is."""
-    assert run.run is not None
-    if RunFolder.exists(run.run):
-        raise CharyError(
-            f"{run.run}: is a run itself; choose another --run for the folder of many."
-        )
-    made = algos.entry(algorithm).make(config, dataset.observation_size, dataset.action_size)
+) -> list[RunSpec]:
+    """Every combination of the settings in every seed, in folders below one, named by what they are."""
+    if RunFolder.exists(below):
+        raise CharyError(f"{below}: is a run itself; choose another --run for the folder of many.")
+    made = algos.build(spec.algorithm, spec.config, dataset.observation_size, dataset.action_size)
     state = jax.eval_shape(made.init, jax.random.key(0))
-    can_vary = [name for name in state.hyper._fields if hasattr(config, name)]
+    can_vary = [name for name in state.hyper._fields if hasattr(spec.config, name)]
     for name, values in varied.items():
         if name not in can_vary:
             raise CharyError(
-                f"--population varies '{name}', which is not a number in {algorithm}'s state. These can "
-                f"vary: {', '.join(can_vary)}."
+                f"--population varies '{name}', which is not a number in {spec.algorithm}'s state. "
+                f"These can vary: {', '.join(can_vary)}."
             )
         refuse_repeats(f"population {name}", values)
-    seeds = seeds or [run.seed]
+    seeds = seeds or [spec.run.seed]
     refuse_repeats("seeds", seeds)
-    specs: list[Spec] = []
+    specs: list[RunSpec] = []
     for values, seed in product(product(*varied.values()), seeds):
         changes = dict(zip(varied, values, strict=True))
         words = [f"{name}{value:.9g}" for name, value in changes.items()]
-        folder = run.run / "-".join([*words, f"seed{seed}"])
-        specs.append(Spec(replace(config, **changes), replace(run, seed=seed, run=folder)))
+        folder = below / "-".join([*words, f"seed{seed}"])
+        specs.append(
+            spec._replace(
+                config=replace(spec.config, **changes),
+                run=replace(spec.run, seed=seed, run=folder),
+            )
+        )
     return specs
 
 
@@ -196,16 +99,21 @@ def _numbers(word: str, values: str) -> tuple[float, ...]:
         ) from None
 
 
-def grouped(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> list[list[Spec]]:
+def grouped(specs: Sequence[RunSpec], dataset: Dataset) -> list[list[RunSpec]]:
     """Runs whose update is the same program together, as many at once as memory takes."""
+    if len(specs) < 2:
+        return [list(specs)] if specs else []
     sizes = dataset.observation_size, dataset.action_size
-    make = algos.entry(algorithm).make
     updates = {
-        config: trace_update(make(config, *sizes), config.batch_size, *sizes)
-        for config in dict.fromkeys(spec.config for spec in specs)
+        spec.config: trace_update(
+            algos.build(spec.algorithm, spec.config, *sizes, spec.execution),
+            spec.config.batch_size,
+            *sizes,
+        )
+        for spec in {spec.config: spec for spec in specs}.values()
     }
     texts = {config: update.lower().as_text() for config, update in updates.items()}
-    programs: dict[str, list[Spec]] = {}
+    programs: dict[str, list[RunSpec]] = {}
     for spec in specs:
         programs.setdefault(texts[spec.config], []).append(spec)
     each = max(cost_of(update).memory for update in updates.values())
@@ -224,7 +132,7 @@ def grouped(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> list[lis
     return groups
 
 
-def split_evenly(runs: Sequence[Spec], most: int) -> list[list[Spec]]:
+def split_evenly(runs: Sequence[RunSpec], most: int) -> list[list[RunSpec]]:
     """As few groups as can be, none larger than allowed and all about as large."""
     count = math.ceil(len(runs) / most)
     cuts = [round(i * len(runs) / count) for i in range(count + 1)]

@@ -1,13 +1,16 @@
-"""Training from Python: start a run, resume one, or open what it has learned."""
+"""Training from Python: start runs, resume them, or open what they have learned.
+
+Starting makes the run folders; training is then the same as resuming from step 0. One run and many go
+the same way.
+"""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from chary import algos, data
-from chary import config as settings
 from chary.data import sources
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
@@ -15,15 +18,13 @@ from chary.data.tasks import find_task
 from chary.errors import CharyError, DivergedError
 from chary.evaluation.agent import Agent
 from chary.evaluation.inputs import Names
-from chary.execution import devices
-from chary.execution import program as chunk
-from chary.execution.processes import leader as turns
+from chary.execution import program
+from chary.execution.devices import Devices, counted
+from chary.execution.processes import leader
 from chary.host.compile_cache import keep_compiled
 from chary.runs.folder import RunFolder, claimed
-from chary.training import groups as group
-from chary.training import loop, prepare
-from chary.training.groups import Spec, same_run
-from chary.training.run_config import RunConfig
+from chary.training import groups, loop, plan, population, resolve
+from chary.training.run_config import RunConfig, RunSpec
 from chary.training.time_left import Forecast
 
 
@@ -38,58 +39,142 @@ def train(
 ) -> Agent:
     """Train an algorithm on a dataset and return what it learned.
 
-    `changes` are settings of the algorithm or of the run, by the names that
-    `chary train <algorithm> --help` shows (with underscores). The preset "auto" is the one that suits
-    a named dataset; "paper" has the paper's settings for a named dataset and the number of members.
-    With `resume`, a run of the same settings that is already in the folder is resumed, or just
-    opened where it is complete.
+    `changes` are settings by the names that `chary train <algorithm> --help` shows (with underscores).
+    The preset "auto" is the one that suits a named dataset; "paper" has the paper's settings for a
+    named dataset and the number of members. With `resume`, a run of the same settings that is already
+    in the folder is resumed, or just opened where it is complete.
     """
-    config, run_config = prepare.resolve(algorithm, dataset, preset, run, changes)
-    return start(algorithm, config, run_config, dataset=dataset, preset=preset, go_on=resume)
+    spec = resolve.resolve(algorithm, dataset, preset, run, changes)
+    (agent,) = start(spec, dataset, resume=resume).values()
+    assert agent is not None  # a run that diverges alone is an error
+    return agent
+
+
+def train_population(
+    algorithm: str,
+    dataset: str | Path | Dataset,
+    *,
+    seeds: Sequence[int] = (),
+    settings: Mapping[str, Sequence[float]] | None = None,
+    preset: str = "auto",
+    run: str | Path | None = None,
+    resume: bool = False,
+    **changes: Any,
+) -> list[Agent]:
+    """Train every combination of settings in every seed, each in its own folder below `run`.
+
+    All else is as in `chary.train`. The agents of runs that diverge are left out.
+    """
+    spec = resolve.resolve(algorithm, dataset, preset, run, changes)
+    seeds = seeds or [spec.run.seed]
+    agents = start(spec, dataset, seeds=seeds, varied=settings or {}, resume=resume)
+    return [agent for agent in agents.values() if agent is not None]
 
 
 def start(
-    algorithm: str,
-    config: Any,
-    run: RunConfig,
-    *,
+    spec: RunSpec,
     dataset: str | Path | Dataset,
-    preset: str,
-    go_on: bool = False,
+    *,
+    seeds: Sequence[int] = (),
+    varied: Mapping[str, Sequence[float]] | None = None,
+    resume: bool = False,
     yes: bool = False,
-) -> Agent:
-    """Begin a run with complete settings, or go on with the same one where that is asked for.
+) -> dict[Path, Agent | None]:
+    """Train a run, or with `seeds` or `varied` a run of every combination below its folder.
 
-    With `yes`, nobody is asked whether a run of days is meant.
+    Runs that have begun are refused, or resumed where that is asked for. With `yes`, nobody is asked
+    whether training for days is meant. Returns an agent for every folder, None where the run diverged.
     """
+    many = bool(seeds or varied)
+    if many and spec.run.validation:
+        raise CharyError(
+            "--validation holds out other episodes in every seed, but runs side by side share their "
+            "data: train with --seed, one after the other."
+        )
+    if not (many or resume):
+        _refuse_begun(spec, dataset)
     keep_compiled()
-    prepare.explain(algorithm, preset, dataset, config)
-    run, dataset = prepare.complete(algorithm, run, dataset)
-    assert run.run is not None
-    prepare.check(config, run)
-    config = prepare.settle(config, run, dataset)
-    plan = prepare.make_plan(algorithm, [Spec(config, run)], dataset)
-    with claimed(run.run):
-        folder = same_run(algorithm, config, run, dataset)
-        if folder is None:
-            (folder,) = group.create(algorithm, [Spec(config, run)], dataset, plan.scaling, preset)
-            prepare.explain_own(algorithm, preset, config, run)
-        elif not go_on:
-            raise CharyError(group.already(folder))
-        group.keep_summary([folder], dataset)
-        return plan.agent(_go_on(plan, [folder], yes=yes), 0)
+    resolve.explain(spec, dataset, varied or ())
+    given = spec.run.run
+    spec, dataset = resolve.complete(spec, dataset)
+    specs = [spec]
+    if many:
+        below = given or spec.folder.with_name(spec.folder.name.removesuffix(f"-{spec.run.seed}"))
+        specs = population.vary(spec, below, dataset, seeds, varied or {})
+    with groups.all_claimed([each.folder for each in specs]):
+        _make_folders(specs, dataset, resume=resume)
+    agents = resume_all([each.folder for each in specs], dataset=dataset, yes=yes)
+    return {each.folder: agents[each.folder] for each in specs}
+
+
+def _refuse_begun(spec: RunSpec, dataset: str | Path | Dataset) -> None:
+    """Refuse a folder with a run in it before data is loaded, where its name is known by then."""
+    if isinstance(dataset, Dataset):
+        name = dataset.name
+    else:
+        named = sources.recognise(str(dataset))
+        name = named.name if named else None
+    folder = spec.run.run
+    if folder is None and name is not None:
+        folder = resolve.default_folder(spec.algorithm, name, spec.run.seed)
+    if folder is None or not RunFolder.exists(folder):
+        return
+    with claimed(folder):
+        there = RunFolder.open(folder)
+        if there.checkpoint_steps():
+            raise CharyError(groups.already(there, asked=spec))
+
+
+def _make_folders(specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool) -> None:
+    """Folders for the runs that have not begun, in the groups that they are trained in."""
+    there = {spec.folder: groups.same_run(spec, dataset) for spec in specs}
+    begun = [folder for folder in there.values() if folder and folder.checkpoint_steps()]
+    if begun and not resume:
+        together = begun[0].path.parent if len(specs) > 1 else None
+        raise CharyError(groups.already(begun[0], together))
+    new = [
+        resolve.with_window(spec, dataset) for spec in specs if not (resume and there[spec.folder])
+    ]
+    for spec in new[:1]:
+        plan.check(spec, dataset)
+    run = specs[0].run
+    scaling = plan.scaling_of(plan.split(dataset, run)[0], run)
+    for group in population.grouped(new, dataset):
+        groups.create(group, dataset, scaling)
+    for spec in new[:1]:
+        resolve.explain_own(spec, dataset)
 
 
 def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None) -> Agent:
-    """Go on with a run from its newest sound checkpoint, to the same bits as if never interrupted.
+    """Resume a run from its newest sound checkpoint, to the same bits as if never interrupted.
 
-    Runs that are trained together go on together. `dataset` is needed only where the run was started
-    with one from memory; `steps` lengthens the run.
+    Runs that are trained together are resumed together. `dataset` is needed only where the run was
+    started with one from memory; `steps` lengthens the run.
     """
     agent = resume_group(Path(run), dataset=dataset, steps=steps)[Path(run)]
     if agent is None:
-        raise DivergedError(f"{run}: training diverged; the runs beside it have gone on.")
+        raise DivergedError(f"{run}: training diverged; the runs trained with it are complete.")
     return agent
+
+
+def resume_all(runs: Sequence[Path], **options: Any) -> dict[Path, Agent | None]:
+    """Resume runs and those that are trained with them, one group after the other.
+
+    An agent for every folder, None where the run diverged; DivergedError where all did.
+    """
+    agents: dict[Path, Agent | None] = {}
+    message = ""
+    for run in runs:
+        if run in agents:
+            continue
+        try:
+            agents |= resume_group(run, **options)
+        except DivergedError as error:  # a whole group
+            message = str(error)
+            agents |= dict.fromkeys(groups.companions(run))
+    if not any(agents.values()):
+        raise DivergedError(message)
+    return agents
 
 
 def resume_group(
@@ -98,52 +183,52 @@ def resume_group(
     dataset: Dataset | None = None,
     steps: int | None = None,
     alone: bool = False,
-    spread: devices.Devices | None = None,
+    devices: Devices | None = None,
     yes: bool = False,
 ) -> dict[Path, Agent | None]:
-    """Go on with a run and those that are trained with it, unless it is to go on alone from now on.
+    """Resume a run and those that are trained with it, or from now on it `alone`.
 
-    `spread` is on how many devices from now on, where that is to change. An agent for every folder,
-    None where the run has diverged.
+    `devices` moves the runs to that many devices. Returns as `resume_all` does.
     """
     keep_compiled()
     RunFolder.open(run)  # refuses what is no run before claiming it
-    paths = [run] if alone else group.companions(run)
-    with group.all_claimed(paths):
+    paths = [run] if alone else groups.companions(run)
+    with groups.all_claimed(paths):
         folders = [RunFolder.open(path) for path in paths]
         if alone:
-            group.leave(folders[0])
-        algorithm = group.spec_of(folders[0])[0]
-        specs = [group.spec_of(folder)[1] for folder in folders]
-        if spread is not None:
-            specs = [group.moved(spec, devices.counted(spread)) for spec in specs]
+            groups.leave(folders[0])
+        specs = [groups.spec_of(folder) for folder in folders]
+        if devices is not None:
+            specs = [groups.moved(spec, counted(devices)) for spec in specs]
         goal = max(spec.run.steps for spec in specs)
         if steps is not None and steps < goal:
             raise CharyError(f"{run}: already meant to run {goal} steps; --steps must not be less.")
-        first = specs[0].run
-        dataset = dataset or _load_again(run, first)
+        dataset = dataset or _load_again(run, specs[0].run)
         for folder in folders:
-            if dataset.fingerprint != folder.config["dataset"]["fingerprint"]:
-                raise CharyError(
-                    f"{folder.path}: the data of '{first.dataset}' is not what this run learned from "
-                    f"(fingerprint {dataset.fingerprint[:12]}, not "
-                    f"{folder.config['dataset']['fingerprint'][:12]})."
-                )
-        specs = [Spec(spec.config, replace(spec.run, steps=steps or goal)) for spec in specs]
-        plan = prepare.make_plan(algorithm, specs, dataset)
+            _check_data(folder, dataset)
+        specs = [spec._replace(run=replace(spec.run, steps=steps or goal)) for spec in specs]
+        made = plan.make_plan(specs, dataset)
         for folder, spec in zip(folders, specs, strict=True):
-            if folder.config["run"]["steps"] != spec.run.steps or spread is not None:
-                changed = {
-                    "settings": settings.to_json(spec.config),
-                    "run": settings.to_json(spec.run),
-                }
-                folder.write_config({**folder.config, **changed})
-        group.keep_summary(folders, dataset)
-        carry = _go_on(plan, folders, yes=yes)
+            groups.record_changes(folder, spec)
+        groups.keep_summary(folders, dataset)
+        step, carries = groups.restore(folders, made.initial_carries())
+        configs = [folder.config for folder in folders]
+        carry = leader.begin(made.algorithm, configs, program.together(carries), step)
+        forecast = Forecast(made.title, made.run.steps, made.flops, ask=not yes)
+        carry = loop.run_loop(made, folders, carry, step, forecast)
         return {
-            folder.path: None if folder.diverged() else plan.agent(carry, lane)
+            folder.path: None if folder.diverged() else made.agent(carry, lane)
             for lane, folder in enumerate(folders)
         }
+
+
+def _check_data(folder: RunFolder, dataset: Dataset) -> None:
+    recorded = folder.config["dataset"]["fingerprint"]
+    if dataset.fingerprint != recorded:
+        raise CharyError(
+            f"{folder.path}: the data of '{folder.config['run']['dataset']}' is not what this run "
+            f"learned from (fingerprint {dataset.fingerprint[:12]}, not {recorded[:12]})."
+        )
 
 
 def _load_again(run: Path, config: RunConfig) -> Dataset:
@@ -159,22 +244,11 @@ def _load_again(run: Path, config: RunConfig) -> Dataset:
     return data.load(config.dataset, data_file=config.data_file)
 
 
-def _go_on(plan: loop.Plan, folders: Sequence[RunFolder], *, yes: bool) -> chunk.Carry:
-    """Train to the end from the newest step of which all have a sound checkpoint, or from the start."""
-    step, carries = group.restore(folders, plan.initial_carries())
-    configs = [folder.config for folder in folders]
-    carry = turns.begin(plan.algorithm, configs, chunk.together(carries), step)
-    forecast = Forecast(plan.title, plan.run.steps, plan.flops, ask=not yes)
-    return loop.run_loop(plan, folders, carry, step, forecast)
-
-
 def open_run(run: str | Path, *, which: str = "last") -> Agent:
     """What a run has learned: its last state, or the one that scored best."""
     keep_compiled()
     folder = RunFolder.open(Path(run))
-    algorithm, (config, run_config) = group.spec_of(folder)
-    if hasattr(config, "devices"):
-        config = replace(config, devices=1)  # checkpoints are whole, wherever they come from
+    spec = groups.spec_of(folder)
     if which not in ("last", "best"):
         raise CharyError(f"which is '{which}', but must be 'last' or 'best'.")
     best = folder.best() if which == "best" else None
@@ -182,22 +256,21 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
         raise CharyError(f"{run}: nothing was evaluated, so there is no best; take the last.")
     described = folder.config["dataset"]
     sizes = described["observation_size"], described["action_size"]
-    made = algos.entry(algorithm).make(config, *sizes)
-    like = chunk.initial_carry(made, config.batch_size, *sizes, seed=run_config.seed)
+    # On one device, however it was trained: checkpoints are whole.
+    made = algos.build(spec.algorithm, spec.config, *sizes)
+    like = program.initial_carry(made, spec.config.batch_size, *sizes, seed=spec.run.seed)
     steps = [best["step"]] if best else folder.checkpoint_steps()[::-1]
-    _, (carry,), damage = group.restore_all([folder], [like], steps)
+    _, (carry,), damage = groups.restore_all([folder], [like], steps)
     for line in damage:
         warnings.warn(f"{line} Using an earlier one.", stacklevel=2)
-    scaling = Scaling.from_json(folder.config["scaling"])
+    names = folder.config.get("columns", {})
     return Agent(
         made,
         carry.state,
-        scaling,
-        None if run_config.env else find_task(described["name"]),
-        seed=run_config.seed,
+        Scaling.from_json(folder.config["scaling"]),
+        None if spec.run.env else find_task(described["name"]),
+        seed=spec.run.seed,
         folder=folder.path,
-        env=run_config.env,
-        names=Names(
-            *(tuple(folder.config.get("columns", {}).get(part, ())) for part in Names._fields)
-        ),
+        env=spec.run.env,
+        names=Names(*(tuple(names.get(part, ())) for part in Names._fields)),
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from chary import algos
+from chary.execution.config import DEFAULT, Execution
 from chary.types import Batch
 
 OBSERVATION, ACTION, SIZE = 3, 2, 8
@@ -122,9 +123,9 @@ def rate(before: Any, after: Any) -> float:
     return along / length
 
 
-def prepare(name: str, config: Any) -> tuple[Any, Any]:
+def prepare(name: str, config: Any, execution: Execution = DEFAULT) -> tuple[Any, Any]:
     """A compiled update, and a state whose targets differ from what is trained."""
-    algorithm = algos.entry(name).make(config, OBSERVATION, ACTION)
+    algorithm = algos.build(name, config, OBSERVATION, ACTION, execution)
     return jax.jit(algorithm.update), apart(jax.jit(algorithm.init)(jax.random.key(0)))
 
 

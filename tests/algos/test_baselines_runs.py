@@ -14,7 +14,7 @@ from chary import algos
 from chary.cli import main
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.training import prepare
+from chary.training import resolve
 
 TINY: dict[str, dict[str, Any]] = {
     "iql": {"policy_decay_steps": 20},
@@ -99,7 +99,7 @@ def test_presets_fit_and_help_explains_every_setting(
     presets = algos.entry(name).presets
     assert {"paper-antmaze", "paper-gym", "paper-maze2d", "paper-rlu", "small"} <= set(presets)
     for preset in presets:
-        _, run = prepare.configure(name, preset, "")
+        _, run = resolve.configure(name, preset, "")
         assert run.steps >= 1_000 and (preset == "small") == (run.steps < 100_000)
     with pytest.raises(SystemExit):
         main(["train", name, "--help"])

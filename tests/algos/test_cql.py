@@ -10,7 +10,7 @@ import pytest
 
 from chary.algos import cql
 from chary.algos.cql import CQLConfig
-from chary.training import prepare as settings
+from chary.training import resolve as settings
 from tests.algos.double import (
     ACTION,
     GAMMA,

@@ -12,6 +12,7 @@ from chary.algos.msg import MSGState, make_msg
 from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import draw_noise
 from chary.errors import CharyError
+from chary.execution.config import Execution
 from chary.networks.categorical import Bins
 from tests.algos.double import (
     ACTION,
@@ -306,16 +307,15 @@ def test_every_kind_of_ensemble_can_have_bins(ensemble: str) -> None:
 @pytest.mark.parametrize("rule", ["shared-lcb", "shared-min", "shared-mean"])
 def test_bins_in_windows_learn_what_they_learn_at_once(rule: str) -> None:
     ends = []
-    for chunk in (None, 2):
+    for window in (None, 2):
         config = config_of(
             members=4,
             critic_loss="hl-gauss",
             value_range=(LOW, HIGH),
             bins=BINS,
             targets=rule,
-            chunk=chunk,
         )
-        update, state = prepare("msg", config)
+        update, state = prepare("msg", config, Execution(window=window))
         ends.append(update(state, make_batch(), KEY)[0])
     for a, b in zip(*map(jax.tree.leaves, ends), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import chary
+from chary import algos
 from chary.algos import msg_parts
 from chary.algos.bc import BCConfig, make_bc
 from chary.algos.msg import MSGState, make_msg
@@ -18,6 +19,7 @@ from chary.algos.msg_config import MSGConfig
 from chary.algos.msg_noise import Noise, draw_noise
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
+from chary.execution.config import Execution
 from chary.networks.optimisers import Trained
 from chary.networks.targets import TARGETS, lower_confidence_bound
 from chary.runs.folder import RunFolder
@@ -39,8 +41,9 @@ def make_batch(seed: int = 0, size: int = SIZE) -> Batch:
 
 
 def setup(**changes: Any) -> tuple[MSGConfig, Algorithm[MSGState], MSGState]:
+    execution = Execution(window=changes.pop("window", None))
     config = MSGConfig(**{**TINY, **changes})
-    algorithm = make_msg(config, OBSERVATION, ACTION)
+    algorithm = algos.build("msg", config, OBSERVATION, ACTION, execution)
     algorithm = replace(algorithm, update=jax.jit(algorithm.update))
     return config, algorithm, jax.jit(algorithm.init)(jax.random.key(0))
 
@@ -579,8 +582,8 @@ def test_windows_of_members_learn_what_all_learn_at_once(
         "ensemble": ensemble,
     }
     ends = []
-    for chunk in (None, 2, 1):
-        _, algorithm, state = setup(**settings, chunk=chunk)
+    for window in (None, 2, 1):
+        _, algorithm, state = setup(**settings, window=window)
         state, metrics = away_from_kinks(state), {}
         for step in range(3):
             state, metrics = algorithm.update(state, make_batch(step), jax.random.key(step))
@@ -610,9 +613,7 @@ def test_the_policys_actions_beside_the_others_teach_the_critics_nothing(
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
 
 
-def test_a_chunk_must_divide_the_members() -> None:
-    with pytest.raises(CharyError, match="--chunk is 3, but must be a divisor"):
-        MSGConfig(members=4, chunk=3)
+def test_alpha_must_not_vanish() -> None:
     with pytest.raises(CharyError, match="--alpha is 1e-20, but must be 0, or at least 1e-12"):
         MSGConfig(alpha=1e-20)
 

@@ -18,7 +18,7 @@ from chary.data.sources import NAMED
 from chary.errors import CharyError
 from chary.study import plan
 from chary.study.cells import Cell
-from chary.training import prepare
+from chary.training import resolve
 from chary.training import start as training
 from tests.conftest import make_columns, run_chary
 
@@ -103,7 +103,7 @@ def test_versions_are_one_row_and_rewards_and_steps_the_domains() -> None:
     versions = [n for n in NAMED if n.startswith("antmaze-large-play") or n == "maze2d-large"]
     assert versions == ["maze2d-large", "antmaze-large-play-v0", "antmaze-large-play-v2"]
     for name in versions:
-        config, run = prepare.configure("msg", "paper", name, {"members": 4})
+        config, run = resolve.configure("msg", "paper", name, {"members": 4})
         ant = name.startswith("antmaze")
         row = "antmaze-large-play-v0" if ant else "maze2d-large-v1"
         assert (config.beta, config.alpha) == printed(row, 4)
@@ -112,13 +112,13 @@ def test_versions_are_one_row_and_rewards_and_steps_the_domains() -> None:
     for name, domain in {
         "maze2d-large-dense-v1": "maze2d", "hopper-medium-v2": "gym", "rlu-walker-walk": "rlu",
     }.items():  # fmt: skip
-        assert prepare.configure("msg", "paper", name) == prepare.configure(
+        assert resolve.configure("msg", "paper", name) == resolve.configure(
             "msg", f"paper-{domain}", name
         )
-    generic, _ = prepare.configure("msg", "paper-antmaze", "antmaze-large-play-v2")
+    generic, _ = resolve.configure("msg", "paper-antmaze", "antmaze-large-play-v2")
     assert (generic.beta, generic.alpha) == (-4.0, 0.5)
-    iql = prepare.configure("iql", "paper", "antmaze-large-play-v2")
-    assert iql == prepare.configure("iql", "paper-antmaze", "")
+    iql = resolve.configure("iql", "paper", "antmaze-large-play-v2")
+    assert iql == resolve.configure("iql", "paper-antmaze", "")
 
 
 @pytest.mark.parametrize("train", WAYS)

@@ -10,7 +10,7 @@ import pytest
 from chary.algos import paper
 from chary.cli import main
 from chary.data.dataset import Dataset
-from chary.training import population, prepare
+from chary.training import population, resolve
 from tests.conftest import make_columns
 
 # Appendices A.1, B.1 and C.1.
@@ -38,18 +38,18 @@ SEARCHED: dict[tuple[str, str], tuple[int, dict[str, str]]] = {
 def test_grids_are_the_papers(key: tuple[str, str], dataset: Dataset) -> None:
     algorithm, name = key
     cells, values = SEARCHED[key]
-    config, run = prepare.configure(algorithm, "none", "")
-    varied = population.parse([name], algorithm, config)
+    spec = resolve.resolve(algorithm, dataset, "none", None, {})
+    varied = population.parse([name], algorithm, spec.config)
     assert varied == {s: tuple(map(float, words.split())) for s, words in values.items()}
     assert paper.GRIDS[algorithm][name].cells == cells
-    specs = population.vary(algorithm, config, replace(run, run=Path("x")), dataset, [0, 1], varied)
+    specs = population.vary(spec, Path("x"), dataset, [0, 1], varied)
     assert len({spec.folder for spec in specs}) == 2 * cells
 
 
 def test_a_single_member_is_searched_over_alpha_only() -> None:
     assert {(a, n) for a, grids in paper.GRIDS.items() for n in grids} == set(SEARCHED)
     for changes in ({"members": 1}, {"ensemble": "none"}):
-        config = replace(prepare.configure("msg", "none", "")[0], **changes)
+        config = replace(resolve.configure("msg", "none", "")[0], **changes)
         varied = population.parse(["paper-antmaze", "tau=0.005,0.01"], "msg", config)
         assert varied == {
             "beta": (0.0,), "alpha": (0.0, 0.1, 0.5, 1.0), "tau": (0.005, 0.01),

@@ -9,7 +9,7 @@ import pytest
 import chary
 from chary import algos
 from chary.data.dataset import Dataset
-from chary.training import prepare
+from chary.training import plan, resolve
 from tests.algos.sources import SOURCES
 
 PRESETS = [(name, preset) for name, table in SOURCES.items() for preset in table]
@@ -17,7 +17,7 @@ PRESETS = [(name, preset) for name, table in SOURCES.items() for preset in table
 
 def settings_of(name: str, preset: str) -> dict[str, Any]:
     """All settings, of the algorithm and of the run, as a preset has them."""
-    config, run = prepare.configure(name, preset, "")
+    config, run = resolve.configure(name, preset, "")
     return {**vars(run), **vars(config)}
 
 
@@ -62,24 +62,24 @@ def test_what_learning_sees_of_antmazes_rewards(
     rewards = np.arange(len(columns["rewards"])) % 2
     columns = {**columns, "rewards": rewards.astype(np.float32)}
     dataset = Dataset.from_columns(columns, name="antmaze-umaze-v2")
-    _, run = prepare.configure(name, "auto", dataset.name)
-    run, _ = prepare.complete(name, run, dataset)
-    scaling = prepare.scaling_of(dataset, run)
+    _, run = resolve.configure(name, "auto", dataset.name)
+    run, _ = resolve.complete_run(name, run, dataset)
+    scaling = plan.scaling_of(dataset, run)
     assert np.unique(dataset.transitions(scaling).rewards).tolist() == seen
 
 
 @pytest.mark.parametrize("dataset", ["tank.npz", "logs/heating.parquet", "data"])
 def test_data_without_a_known_name_gets_settings_for_a_laptop(dataset: str) -> None:
-    config, run = prepare.configure("msg", "auto", dataset)
-    assert (config, run) == prepare.configure("msg", "own-data", "")
+    config, run = resolve.configure("msg", "auto", dataset)
+    assert (config, run) == resolve.configure("msg", "own-data", "")
     assert config.members <= 10 and run.steps <= 50_000
-    _, others = prepare.configure("iql", "auto", dataset)
+    _, others = resolve.configure("iql", "auto", dataset)
     assert others.steps <= 50_000
 
 
 def test_no_data_and_named_data_keep_their_settings() -> None:
-    assert prepare.configure("msg", "auto", "") == prepare.configure("msg", "none", "")
-    assert prepare.configure("msg", "auto", "pointmaze-umaze")[0].hidden == (64, 64, 64)
+    assert resolve.configure("msg", "auto", "") == resolve.configure("msg", "none", "")
+    assert resolve.configure("msg", "auto", "pointmaze-umaze")[0].hidden == (64, 64, 64)
 
 
 def test_training_says_what_it_took(
@@ -91,5 +91,5 @@ def test_training_says_what_it_took(
     assert "heating: data of your own. Preset own-data: 10 members of 8x8, batches of 128" in said
     assert "2 steps. Observations are scaled by quantiles; learning sees " in said
     named = Dataset.from_columns(columns, name="halfcheetah-medium-v2")
-    prepare.explain_own("msg", "auto", *prepare.resolve("msg", named, "none", None, {}))
+    resolve.explain_own(resolve.resolve("msg", named, "none", None, {}), named)
     assert capsys.readouterr().err == ""

@@ -14,7 +14,7 @@ from chary.cli.options import parse
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling, standard_rewards, uneven_scales
 from chary.runs.folder import RunFolder
-from chary.training import prepare
+from chary.training import resolve
 from chary.training.run_config import RunConfig
 from tests.conftest import make_columns
 
@@ -119,13 +119,15 @@ def test_own_data_is_scaled_by_default_and_the_run_says_by_what(
 def test_what_is_said_of_rewards_is_done_and_nothing_else(
     given: dict[str, Any], reward: tuple[float, float], dataset: Dataset
 ) -> None:
-    run, _ = prepare.complete("msg", RunConfig(**given), dataset)
+    run, _ = resolve.complete_run("msg", RunConfig(**given), dataset)
     assert (run.reward_scale, run.reward_shift) == reward
 
 
 @pytest.mark.parametrize("name", ["halfcheetah-medium-v2", "antmaze-umaze-v2", "pointmaze-umaze"])
 def test_named_data_keeps_the_papers_choice(name: str, columns: Columns) -> None:
-    run, _ = prepare.complete("msg", RunConfig(), Dataset.from_columns(units(columns), name=name))
+    run, _ = resolve.complete_run(
+        "msg", RunConfig(), Dataset.from_columns(units(columns), name=name)
+    )
     assert run.normalise_observations == "none"
     assert (run.reward_scale, run.reward_shift) in ((1.0, 0.0), (4.0, -0.5))
 
@@ -154,7 +156,7 @@ def test_an_old_run_keeps_what_it_had(recorded: dict[str, bool], read: str) -> N
 )
 def test_the_option_with_and_without_a_word(words: list[str], chosen: str) -> None:
     parsed = parse("msg", [*words, "--dataset", "tank.npz"], prog="chary train msg", description="")
-    assert parsed.run.normalise_observations == chosen
+    assert parsed.spec.run.normalise_observations == chosen
 
 
 def test_uneven_scales_are_found_and_warned_of(columns: Columns) -> None:
@@ -165,9 +167,9 @@ def test_uneven_scales_are_found_and_warned_of(columns: Columns) -> None:
     assert "power is about" in found.describe(("temperature", "pressure", "power"))
     assert uneven_scales(make_columns()["observations"]) is None
     with pytest.warns(UserWarning, match="column 2 is about .* times column 0.*nothing normalises"):
-        prepare.complete("msg", RunConfig(normalise_observations="none"), dataset)
+        resolve.complete_run("msg", RunConfig(normalise_observations="none"), dataset)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        prepare.complete("msg", RunConfig(), dataset)
+        resolve.complete_run("msg", RunConfig(), dataset)
         named = Dataset.from_columns(units(columns), name="halfcheetah-medium-v2")
-        prepare.complete("msg", RunConfig(), named)  # the paper's choice is no mistake
+        resolve.complete_run("msg", RunConfig(), named)  # the paper's choice is no mistake

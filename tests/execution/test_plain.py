@@ -7,22 +7,21 @@ import jax
 import numpy as np
 import pytest
 
-from chary.algos.msg import make_msg
+from chary import algos
 from chary.algos.msg_config import MSGConfig
-from chary.execution.fused import Fused
-from chary.execution.plain import Plain
+from chary.execution.config import Execution
 from tests.algos.test_msg import ACTION, OBSERVATION, TINY, away_from_kinks, doubles, make_batch
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "independent": {},
-    "own samples, in windows": {"regulariser_samples": "own", "chunk": 1},
-    "no regulariser": {"alpha": 0.0, "chunk": 1},
+    "own samples, in windows": {"regulariser_samples": "own", "window": 1},
+    "no regulariser": {"alpha": 0.0, "window": 1},
     "double-q": {"targets": "double-q"},
     "shared-lcb": {"targets": "shared-lcb"},
-    "shared-min": {"targets": "shared-min", "chunk": 1},
+    "shared-min": {"targets": "shared-min", "window": 1},
     "multihead": {"ensemble": "multihead"},
     "mimo": {"ensemble": "mimo"},
-    "prior": {"ensemble": "prior", "chunk": 1},
+    "prior": {"ensemble": "prior", "window": 1},
     "dropout": {"ensemble": "dropout"},
     "relative bound and cloning": {"bound": "relative", "cloning": 0.3},
     "deterministic": {"policy": "deterministic", "entropy": "off"},
@@ -33,10 +32,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("changes", SETTINGS.values(), ids=SETTINGS)
 def test_fused_is_plain(changes: dict[str, Any]) -> None:
-    config = MSGConfig(**{**TINY, "alpha": 0.5, **changes})
+    changes = {**TINY, "alpha": 0.5, **changes}
+    window = changes.pop("window", None)
+    config = MSGConfig(**changes)
     ends = []
-    for executor in (Fused, Plain):
-        algorithm = make_msg(config, OBSERVATION, ACTION, executor=executor)
+    for execution in (Execution(window=window), Execution(executor="plain")):
+        algorithm = algos.build("msg", config, OBSERVATION, ACTION, execution)
         algorithm = replace(algorithm, update=jax.jit(algorithm.update))
         state = away_from_kinks(jax.jit(algorithm.init)(jax.random.key(0)))
         metrics = {}

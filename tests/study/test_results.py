@@ -11,6 +11,7 @@ import pytest
 from chary.algos.msg_config import MSGConfig
 from chary.algos.size import CriticSize
 from chary.bench.synthetic import synthetic_run
+from chary.execution.config import DEFAULT
 from chary.report.statistics import worst_possible
 from chary.runs.folder import RunFolder
 from chary.study.cells import Cell
@@ -18,7 +19,7 @@ from chary.study.figure import curve, draw_study
 from chary.study.page import columns, table_rows
 from chary.study.plan import Job, Plan
 from chary.study.results import describe_run, gather, worst_of
-from chary.training.run_config import RunConfig
+from chary.training.run_config import RunConfig, RunSpec
 
 STEPS = (100, 200, 300)
 
@@ -46,7 +47,7 @@ def make_study(home: Path, measure: str, *, act: str = "mode") -> Plan:
             run = RunConfig(
                 dataset="x", steps=300, seed=seed, run=home / cell.folder(seed), act=act
             )
-            jobs.append(Job(cell, MSGConfig(), run))
+            jobs.append(Job(cell, RunSpec("msg", MSGConfig(), run, DEFAULT, "none")))
     found: dict[str, list[float]] = {
         "calm-seed0": [1.0, 2.0, 3.0],
         "calm-seed1": [1.0, -6.0, 5.0],

@@ -10,7 +10,6 @@ from chary.cli.output import Flag, show
 from chary.data import load
 from chary.data.dataset import Dataset
 from chary.data.sources import NAMED
-from chary.data.tasks import find_task
 from chary.report.dataset import draw_dataset
 
 
@@ -51,7 +50,7 @@ def show_(
     """
     loaded = load(dataset, data_file=data_file)
     if figure is not None:
-        task = find_task(loaded.name)
+        task = loaded.task
         draw_dataset(loaded, figure, maze=task.maze if task else None)
     facts = describe(loaded)
     rows = [{"what": key, "value": value} for key, value in facts.items()]

@@ -1,45 +1,32 @@
-"""From settings and a dataset to all that the loop needs, refused here if it cannot be."""
+"""From what a user asks for to complete settings: presets, and what suits the data and the machine."""
 
 import difflib
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import jax
 
 from chary import algos, data
 from chary import config as settings
 from chary.algos import paper
 from chary.algos.critics import with_target_entropy
-from chary.data import finite, sources
+from chary.data import sources
 from chary.data.dataset import Dataset
 from chary.data.scaling import (
     RewardTransform,
-    Scaling,
     scale_for_returns,
     standard_rewards,
     uneven_scales,
     value_range,
 )
-from chary.data.tasks import find_task
-from chary.envs import Task
 from chary.errors import CharyError, unknown_name
-from chary.evaluation.inputs import Names
-from chary.evaluation.own_env import own_task
-from chary.execution import devices
-from chary.execution.batches import make_feed
+from chary.execution.config import DEFAULT, Execution
+from chary.execution.devices import counted
 from chary.host.terminal import say
-from chary.networks.matmul import multiplying_in
-from chary.runs.folder import RunFolder
-from chary.runs.tensorboard import require_tensorboard
-from chary.training import loop
-from chary.training.groups import Spec
-from chary.training.run_config import RunConfig
+from chary.training.run_config import RunConfig, RunSpec
 from chary.training.window_size import window_size
-from chary.types import Algorithm
 
 OWN = "own-data"
 """The preset for data without a known name."""
@@ -53,8 +40,8 @@ def resolve(
     preset: str,
     run: str | Path | None,
     changes: dict[str, Any],
-) -> tuple[Any, RunConfig]:
-    """An algorithm's settings and the run's: the preset's, with changes."""
+) -> RunSpec:
+    """A run's settings: the preset's, with changes."""
     name = dataset.name if isinstance(dataset, Dataset) else str(dataset)
     config, run_config = configure(algorithm, preset, name, changes)
     changes = {**changes, "dataset": name}
@@ -63,7 +50,8 @@ def resolve(
         changes["data_file"] = Path(dataset.data_file) if dataset.data_file else None
     if run is not None:
         changes["run"] = Path(run)
-    return settings.apply(changes, config, run_config, source="chary.train")
+    applied = settings.apply(changes, config, run_config, DEFAULT, source="chary.train")
+    return RunSpec(algorithm, *applied, preset=preset)
 
 
 def configure(
@@ -125,38 +113,34 @@ def _not_in_the_paper(dataset: str, presets: Collection[str]) -> CharyError:
     )
 
 
-def explain(
-    algorithm: str,
-    preset: str,
-    dataset: str | Path | Dataset,
-    config: Any,
-    varied: Collection[str] = (),
-) -> None:
+def explain(spec: RunSpec, dataset: str | Path | Dataset, varied: Collection[str] = ()) -> None:
     """Say where the numbers of the preset `paper` come from, leaving out what a population varies."""
     name = dataset.name if isinstance(dataset, Dataset) else str(dataset)
-    found = find_preset(algorithm, preset, name)
+    found = find_preset(spec.algorithm, spec.preset, name)
     if found.row is not None:
-        fixed = {key: getattr(config, key) for key in ("beta", "alpha") if key not in varied}
-        text = paper.describe(found.row, config.members, fixed)
-    elif preset == "paper":
+        fixed = {key: getattr(spec.config, key) for key in ("beta", "alpha") if key not in varied}
+        text = paper.describe(found.row, spec.config.members, fixed)
+    elif spec.preset == "paper":
         text = (
-            f"{found.name}; the paper has no table of best settings for {algorithm} on this dataset"
+            f"{found.name}; the paper has no table of best settings for {spec.algorithm} on this "
+            "dataset"
         )
     else:
         text = ""
     if text:
-        say(f"preset {preset}: {text}")
+        say(f"preset {spec.preset}: {text}")
 
 
-def explain_own(algorithm: str, preset: str, config: Any, run: RunConfig) -> None:
+def explain_own(spec: RunSpec, dataset: Dataset) -> None:
     """Say what was taken for data without a known name; what is to be trained, and how it is scaled."""
-    if sources.recognise(run.dataset) is not None:
+    if dataset.named is not None:
         return
+    config, run = spec.config, spec.run
     size = "x".join(map(str, getattr(config, "hidden", ())))
     members = (
         f"{config.members} members of {size}" if hasattr(config, "members") else f"layers {size}"
     )
-    taken = find_preset(algorithm, preset, run.dataset or "data").name
+    taken = find_preset(spec.algorithm, spec.preset, run.dataset or "data").name
     way = run.normalise_observations
     scaled = "left as they are" if way == "none" else f"scaled by {way}"
     say(
@@ -166,74 +150,63 @@ def explain_own(algorithm: str, preset: str, config: Any, run: RunConfig) -> Non
     )
 
 
-def check(config: Any, run: RunConfig) -> None:
-    """Refuse what cannot be trained, and warn of what teaches nothing, before anything is made."""
-    if getattr(config, "warmup_steps", 0) >= run.steps:
-        warnings.warn(
-            f"all {run.steps} steps are warm-up (--warmup-steps is {config.warmup_steps}): the policy "
-            "will learn nothing from rewards. Set --warmup-steps or take a --preset.",
-            stacklevel=3,
-        )
-    if run.tensorboard:
-        require_tensorboard()
+def default_folder(algorithm: str, name: str, seed: int) -> Path:
+    """Where a run goes unless the user says."""
+    return Path("runs") / re.sub(r"[/:]", "-", f"{algorithm}-{name}-{seed}")
 
 
-def settle(config: Any, run: RunConfig, dataset: Dataset) -> Any:
-    """Settings with what is for the data and this machine to say; a run that is there keeps its own."""
-    config = with_target_entropy(config, dataset.action_size)
+def complete(spec: RunSpec, dataset: str | Path | Dataset) -> tuple[RunSpec, Dataset]:
+    """The dataset, loaded, and a run's settings with what suits it filled in."""
+    run, dataset = complete_run(spec.algorithm, spec.run, dataset)
+    config = with_target_entropy(spec.config, dataset.action_size)
     bins = getattr(config, "critic_loss", "squared") == "hl-gauss"
     if bins and config.value_range == "auto":
         assert run.reward_scale is not None and run.reward_shift is not None
         reward = RewardTransform(run.reward_scale, run.reward_shift)
         config = replace(config, value_range=value_range(dataset, reward, config.discount))
-    if hasattr(config, "devices"):
-        config = replace(config, devices=devices.counted(config.devices))
-    elif jax.process_count() > 1:
-        raise CharyError(
-            "several processes divide the members of an ensemble among them, as msg's; this algorithm "
-            "is for one."
-        )
-    if getattr(config, "chunk", 0) is not None:
-        return config
-    assert run.run is not None
-    if RunFolder.exists(run.run):
-        chunk = RunFolder.open(run.run).config.get("settings", {}).get("chunk")
-    else:
-        chunk = window_size(config, dataset.observation_size, dataset.action_size)
-    return replace(config, chunk=chunk)
+    execution = replace(spec.execution, devices=counted(spec.execution.devices))
+    return spec._replace(config=config, run=run, execution=execution), dataset
 
 
-def complete(
+def complete_run(
     algorithm: str, run: RunConfig, dataset: str | Path | Dataset
 ) -> tuple[RunConfig, Dataset]:
-    """The dataset, loaded, and a run's settings with what suits it filled in."""
-    # What suits a named dataset goes with its name; data of the user's own gets a standard scale.
-    named = sources.recognise(dataset.name if isinstance(dataset, Dataset) else str(dataset))
+    """The dataset, and the run's own settings for it: folder, scales of rewards and observations."""
     if not isinstance(dataset, Dataset):
         dataset = data.load(dataset, data_file=run.data_file)
         run = replace(run, dataset=dataset.origin)
         if dataset.data_file:
             run = replace(run, data_file=Path(dataset.data_file))
+    # What suits a named dataset goes with its name; data of the user's own gets a standard scale.
+    named = dataset.named
     recommended = named.reward if named else _own_rewards(run, dataset)
     normalise = run.normalise_observations
     if normalise == "auto":
         normalise = "none" if named else "quantiles"
     if not named and normalise == "none":
         _warn_of_scales(dataset)
-    folder = run.run or Path("runs") / re.sub(
-        r"[/:]", "-", f"{algorithm}-{dataset.name}-{run.seed}"
-    )
-    # A run that is there was allowed to begin.
-    if not (run.allow_finite_actions or RunFolder.exists(folder)):
-        finite.refuse(dataset.name, dataset.actions, dataset.action_names)
     run = replace(
         run,
-        run=folder,
+        run=run.run or default_folder(algorithm, dataset.name, run.seed),
         reward_scale=reward_scale(run, dataset, recommended),
         reward_shift=recommended.shift if run.reward_shift is None else run.reward_shift,
         normalise_observations=normalise,
     )
     return run, dataset
+
+
+def with_window(spec: RunSpec, dataset: Dataset) -> RunSpec:
+    """A new run's settings with the number of members that are updated together, by the rule."""
+    execution: Execution = spec.execution
+    if (
+        execution.window
+        or execution.executor == "plain"
+        or not algos.entry(spec.algorithm).executed
+    ):
+        return spec
+    sizes = dataset.observation_size, dataset.action_size
+    window = window_size(spec.config, execution.devices, *sizes)
+    return spec._replace(execution=replace(execution, window=window))
 
 
 def _own_rewards(run: RunConfig, dataset: Dataset) -> RewardTransform:
@@ -259,86 +232,3 @@ def reward_scale(run: RunConfig, dataset: Dataset, recommended: RewardTransform)
     if run.return_range is not None:
         return scale_for_returns(dataset, run.return_range)
     return recommended.scale if run.reward_scale is None else run.reward_scale
-
-
-def make_plan(algorithm: str, specs: Sequence[Spec], dataset: Dataset) -> loop.Plan:
-    """Put together what the loop needs for runs that differ only in seeds and continuous settings."""
-    config, run = specs[0]
-    sizes = dataset.observation_size, dataset.action_size
-
-    def make(config: Any) -> Algorithm[Any]:
-        made = algos.entry(algorithm).make(config, *sizes)
-        return replace(made, update=multiplying_in(run.matmul, made.update))
-
-    # Equal settings are one value, so that what is compiled for one run serves the next.
-    made = {c: make(c) for c in dict.fromkeys(spec.config for spec in specs)}
-    first = made[config]
-    _check_steps(run.n_step, [spec.config for spec in specs], algorithm)
-    if run.validation and first.validate is None:
-        raise CharyError(
-            f"--validation holds out data to score an algorithm on, but {algorithm} has no such score."
-        )
-    learn_from, held_out = dataset, None
-    if run.validation:
-        learn_from, held_out = dataset.split(run.validation, run.seed)
-    scaling = scaling_of(learn_from, run)
-    members = f", {config.members} members" if hasattr(config, "members") else ""
-    title = (
-        f"{len(specs)} runs of {algorithm}{members} each" if len(specs) > 1 else algorithm + members
-    )
-    return loop.Plan(
-        lanes=tuple(
-            loop.Lane(made[config], getattr(config, "discount", None), run) for config, run in specs
-        ),
-        title=title,
-        batch_size=config.batch_size,
-        feed=make_feed(
-            first,
-            learn_from,
-            scaling,
-            config.batch_size,
-            seeds=[s.run.seed for s in specs],
-            n_step=run.n_step,
-            discount=getattr(config, "discount", 1.0),
-        ),
-        held_out=held_out.transitions(scaling) if held_out else None,
-        scaling=scaling,
-        task=own_task(run.env, scaling) if run.env else task_of(dataset),
-        names=Names(dataset.observation_names, dataset.action_names),
-    )
-
-
-def _check_steps(n_step: int, configs: Sequence[Any], algorithm: str) -> None:
-    """Targets of several steps have the discount in the data, which all runs of a program share."""
-    discounts = {getattr(config, "discount", None) for config in configs}
-    if n_step > 1 and discounts == {None}:
-        raise CharyError(f"--n-step {n_step}: {algorithm} has no TD targets to look ahead with.")
-    if n_step > 1 and len(discounts) > 1:
-        raise CharyError(
-            f"--n-step {n_step}: runs with several discounts cannot be trained together, because the "
-            "rewards of several steps are summed with one. Train them one after another."
-        )
-
-
-def scaling_of(dataset: Dataset, run: RunConfig) -> Scaling:
-    """How a run sees the data that it learns from."""
-    assert run.reward_scale is not None and run.reward_shift is not None
-    reward = RewardTransform(run.reward_scale, run.reward_shift)
-    return Scaling.of(dataset, reward, normalise_observations=run.normalise_observations)
-
-
-def task_of(dataset: Dataset) -> Task | None:
-    """The simulator that goes by the dataset's name, if it takes such observations and actions."""
-    task = find_task(dataset.name)
-    if task is None:
-        return None
-    environment = task.make()
-    spaces = environment.observation_space.shape, environment.action_space.shape
-    environment.close()
-    sizes = (dataset.observation_size,), (dataset.action_size,)
-    if spaces != sizes:
-        raise CharyError(
-            f"the data is called '{dataset.name}' like a task whose observations and actions are "
-            f"{spaces}, but has {sizes}. Give it another name."
-        )
-    return task
