@@ -41,10 +41,10 @@ docs: setup
 
 bench: setup d3rlpy
 	$(BIN)/chary bench updates --out results
-	$(BIN)/chary bench ensembles --out results
-	$(BIN)/chary bench population --out results
-	$(BIN)/chary bench start --out results
-	$(BIN)/chary bench simulation --out results
+	$(BIN)/python -m benchmarks.bench ensembles --out results
+	$(BIN)/python -m benchmarks.bench population --out results
+	$(BIN)/python -m benchmarks.bench start --out results
+	$(BIN)/python -m benchmarks.bench simulation --out results
 	$(BIN)/python benchmarks/compare.py
 
 # Scores and speed of our baselines beside d3rlpy's; CONTROLLER is D4RL's policy for hopper-medium-v2.

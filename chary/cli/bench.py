@@ -1,4 +1,4 @@
-"""`chary bench`: updates per second, in all ways that matter, and the time to the first."""
+"""`chary bench`: updates per second on this machine."""
 
 from pathlib import Path
 from typing import Any
@@ -10,49 +10,28 @@ from chary.config import require
 from chary.errors import unknown_name
 from chary.host.machine import cores, cpu_name, versions
 
-UPDATE_COLUMNS = {
+COLUMNS = {
     "members": "members", "hidden": "hidden", "alpha": "alpha", "samples": "samples of H",
     "updates_per_s": "updates/s", "gflops": "GFLOP/s", "share_of_gemm": "share of matrix rate",
     "passes_counted": "passes", "compile_s": "compile s", "peak_mb": "peak MB",
 }  # fmt: skip
-FEED_COLUMNS = {
-    "transitions": "transitions in", "members": "members", "updates_per_s": "updates/s",
-    "ratio": "of the speed from memory",
-}  # fmt: skip
-ENSEMBLE_COLUMNS = {
-    "ensemble": "ensemble", "members": "members", "parameters": "parameters",
-    "updates_per_s": "updates/s", "relative": "of no ensemble's", "relative_low": "least",
-    "relative_high": "most", "paper": "paper", "peak_mb": "peak MB",
-}  # fmt: skip
-START_COLUMNS = {
-    "start": "start", "members": "members", "seconds": "s to the first update",
-    "of_first": "of the first start's",
-}  # fmt: skip
-SIMULATION_COLUMNS = {
-    "task": "task", "work": "work", "steps_per_s": "steps/s", "of_simulator": "of the simulator's",
-}  # fmt: skip
-POPULATION_COLUMNS = {
-    "runs": "runs", "members": "members", "hidden": "hidden",
-    "after_one_another": "updates/s, one after another", "side_by_side": "updates/s, side by side",
-    "ratio": "ratio",
-}  # fmt: skip
-REPORT_COLUMNS = {"runs": "runs", "lines": "log lines each", "seconds": "seconds", "mb": "MB"}
-LOGGING_COLUMNS = {"what": "kept for reports", "seconds": "seconds", "share": "share of the run"}
-Out = Path | None
+COMMANDS = ("updates",)
 
 
 def main(arguments: list[str]) -> int:
-    name = "updates"  # what `chary bench` alone means
     if arguments and not arguments[0].startswith("-"):
         name, *arguments = arguments
         if name not in COMMANDS:
-            raise unknown_name("bench", name, COMMANDS)
-    tyro.cli(COMMANDS[name], args=arguments, prog=f"chary bench {name}")
+            raise unknown_name(
+                "bench", name, COMMANDS, "All others are in the repository: `make bench`."
+            )
+    tyro.cli(updates, args=arguments, prog="chary bench")
     return 0
 
 
 def give(
     bench: str,
+    heading: str,
     rows: list[dict[str, Any]],
     columns: dict[str, str],
     *,
@@ -62,7 +41,6 @@ def give(
     **facts: Any,
 ) -> None:
     """Print what was measured, and write it into a folder where one is given."""
-    heading = (COMMANDS[bench].__doc__ or "").partition("\n")[0].rstrip(".")
     title = f"{cpu_name()}, {cores()} cores{f': {notes}' if notes else ''}"
     if out is not None:
         from chary.report.tables import write_page
@@ -73,11 +51,8 @@ def give(
     show(rows, columns, as_json=as_json, title=title, machine=cpu_name(), **facts)
 
 
-def updates(members: tuple[int, ...] = (), out: Out = None, json: Flag = False) -> None:
+def updates(members: tuple[int, ...] = (), out: Path | None = None, json: Flag = False) -> None:
     """Time MSG updates on random data (29 observations, 8 actions, batches of 256).
-
-    `chary bench` alone is this. `chary bench ensembles` compares every kind of ensemble,
-    `chary bench feeds` data in memory with data in files.
 
     Args:
         members: Only cases with these numbers of members; all by default.
@@ -97,172 +72,7 @@ def updates(members: tuple[int, ...] = (), out: Out = None, json: Flag = False) 
         f"{rates[best]:.0f} GFLOP/s in {best}'s products; batch {BATCH}, best of {WINDOWS} windows"
     )
     facts = {"gemm_gflops": rates[best], "gemm_rates": rates, "batch": BATCH}
-    give("updates", rows, UPDATE_COLUMNS, out=out, as_json=json, notes=notes, **facts)
+    give("updates", HEADING, rows, COLUMNS, out=out, as_json=json, notes=notes, **facts)
 
 
-def feeds(out: Out = None, json: Flag = False) -> None:
-    """Compare data in memory with data in files, at 4 members of 3x256, in alternating windows.
-
-    Args:
-        out: Folder to write the table into, as a page.
-        json: Print the table as one JSON object.
-    """
-    from chary.bench.feeds import compare_feeds
-    from chary.bench.timing import LARGE, Case
-
-    rows = compare_feeds(Case(4, LARGE, 0.1))
-    give("feeds", rows, FEED_COLUMNS, out=out, as_json=json)
-
-
-def start(
-    members: int = 8,
-    hidden: tuple[int, ...] = (64, 64, 64),
-    starts: int = 2,
-    out: Out = None,
-    json: Flag = False,
-) -> None:
-    """Time the way from the command to the first update: with nothing compiled yet, and once more.
-
-    Args:
-        members: Number of members.
-        hidden: Sizes of the hidden layers.
-        starts: How often to start; all but the first find the compiled programs.
-        out: Folder to write the table into, as a page.
-        json: Print the table as one JSON object.
-    """
-    from chary.bench.start import time_starts
-
-    require(members >= 1, "members", members, "at least 1")
-    require(starts >= 1, "starts", starts, "at least 1")
-    rows = time_starts(members, hidden, starts)
-    give("start", rows, START_COLUMNS, out=out, as_json=json)
-
-
-def population(
-    runs: int = 4, members: tuple[int, ...] = (), out: Out = None, json: Flag = False
-) -> None:
-    """Compare runs side by side in one program with the same runs one after another.
-
-    Args:
-        runs: How many runs, of different seeds.
-        members: Only cases with these numbers of members (8 of 3x64, 4 of 3x256); all by default.
-        out: Folder to write the table into, as a page.
-        json: Print the table as one JSON object.
-    """
-    from chary.bench.population import CASES, time_populations
-
-    require(runs >= 2, "runs", runs, "at least 2")
-    sizes = sorted({case.members for case in CASES})
-    for size in members:
-        require(size in sizes, "members", size, f"of {', '.join(map(str, sizes))}")
-    rows = time_populations([c for c in CASES if not members or c.members in members], runs)
-    give("population", rows, POPULATION_COLUMNS, out=out, as_json=json)
-
-
-def simulation(
-    tasks: tuple[str, ...] = (),
-    seconds: float = 3.0,
-    repeats: int = 3,
-    out: Out = None,
-    json: Flag = False,
-) -> None:
-    """Time evaluations and collections, beside the simulator alone on one core.
-
-    Args:
-        tasks: Tasks to measure in; a maze, a hopper and an ant by default.
-        seconds: How long the simulator alone is stepped.
-        repeats: Rounds, each in a fresh process; medians are shown.
-        out: Folder to write the table into, as a page.
-        json: Print the table as one JSON object.
-    """
-    from chary.bench.simulation import TASKS, time_simulation
-
-    require(seconds > 0, "seconds", seconds, "above 0")
-    require(repeats >= 1, "repeats", repeats, "at least 1")
-    rows = time_simulation(list(tasks or TASKS), seconds=seconds, repeats=repeats)
-    give("simulation", rows, SIMULATION_COLUMNS, out=out, as_json=json)
-
-
-def ensembles(
-    members: tuple[int, ...] = (4, 64),
-    kinds: tuple[str, ...] = (),
-    hidden: tuple[int, ...] = (256, 256, 256),
-    repeats: int = 3,
-    seconds: float = 3.0,
-    out: Out = None,
-    json: Flag = False,
-) -> None:
-    """Time every kind of ensemble, CQL and F-BRC against no ensemble, beside the paper's own table.
-
-    Args:
-        members: Numbers of members.
-        kinds: Kinds of ensembles, batch-whole, cql or fbrc; all by default.
-        hidden: Sizes of the hidden layers.
-        repeats: Rounds, each of which measures everything once, in a fresh process.
-        seconds: About how long each measurement makes updates, after compiling.
-        out: Folder to write the table into, as a page.
-        json: Print the table as one JSON object.
-    """
-    from chary.bench.ensembles import ALPHA, BASELINES, WHOLE, time_ensembles
-    from chary.bench.timing import BATCH
-    from chary.study.cells import known_ensembles
-
-    require(bool(members) and min(members) >= 1, "members", members, "numbers of at least 1")
-    require(bool(hidden) and min(hidden) >= 1, "hidden", hidden, "sizes of at least 1")
-    require(repeats >= 1, "repeats", repeats, "at least 1")
-    require(seconds > 0, "seconds", seconds, "above 0")
-    beside = (*BASELINES, WHOLE)
-    others = [kind for kind in kinds if kind not in beside]
-    chosen = [kind for kind in kinds or beside if kind in beside]
-    chosen += known_ensembles(others) if others or not kinds else []
-    rows = time_ensembles(chosen, members, hidden, repeats=repeats, seconds=seconds)
-    sizes = "x".join(map(str, hidden))
-    notes = f"networks {sizes}, alpha {ALPHA}, batch {BATCH}, medians of {repeats} rounds"
-    give("ensembles", rows, ENSEMBLE_COLUMNS, out=out, as_json=json, notes=notes, batch=BATCH)
-
-
-def report(
-    runs: tuple[int, ...] = (20, 300), lines: int = 1_000, out: Out = None, json: Flag = False
-) -> None:
-    """Time `chary report`, from the command to the page, on runs that are made up for it.
-
-    Args:
-        runs: Numbers of runs.
-        lines: Log lines of each run.
-        out: Folder to write the table into, as a page.
-        json: Print the table as one JSON object.
-    """
-    from chary.bench.report import time_report
-
-    require(bool(runs) and min(runs) >= 1, "runs", runs, "numbers of at least 1")
-    require(lines >= 1, "lines", lines, "at least 1")
-    rows = [time_report(count, lines) for count in runs]
-    give("report", rows, REPORT_COLUMNS, out=out, as_json=json)
-
-
-def logging(
-    dataset: str = "pointmaze-umaze", steps: int = 10_000, out: Out = None, json: Flag = False
-) -> None:
-    """Train MSG's small preset and say how much of the time goes into what reports need.
-
-    Args:
-        dataset: What to learn from; it needs a simulator.
-        steps: Gradient steps, with evaluations at the default interval.
-        out: Folder to write the table into, as a page.
-        json: Print the table as one JSON object.
-    """
-    from chary.bench.report import time_logging
-
-    require(steps >= 1, "steps", steps, "at least 1")
-    rows = time_logging(dataset, steps)
-    if not json:
-        rows = [{**row, "share": f"{row['share']:.2%}"} for row in rows]
-    give(
-        "logging", rows, LOGGING_COLUMNS, out=out, as_json=json, notes=f"{dataset}, {steps:,} steps"
-    )
-
-
-COMMANDS = {
-    "updates": updates, "ensembles": ensembles, "feeds": feeds, "start": start,
-    "population": population, "simulation": simulation, "report": report, "logging": logging,
-}  # fmt: skip
+HEADING = "Time MSG updates on random data (29 observations, 8 actions, batches of 256)"

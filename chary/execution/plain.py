@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import optax
 
 from chary.ensembles import Ensemble
 from chary.execution.config import DEFAULT, Execution
 from chary.execution.critics import Asked, Learned, Lesson, Read
+from chary.networks.optimisers import adam_step, move_towards
 from chary.types import OnlineAndTarget, PyTree
 
 
@@ -55,9 +55,8 @@ class Plain(NamedTuple):
             return each.sum(), answers
 
         gradient, answers = jax.grad(total, has_aux=True)(critics.online)
-        direction, optimiser = optax.scale_by_adam().update(gradient, optimiser)
-        online = jax.tree.map(lambda p, d: p - learning_rate * d, critics.online, direction)
-        target = optax.incremental_update(online, critics.target, tau)
+        online, optimiser = adam_step(critics.online, gradient, optimiser, learning_rate)
+        target = move_towards(critics.target, online, tau)
         return Learned(
             OnlineAndTarget(online, target),
             optimiser,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from chary.bench.synthetic import synthetic_run
 from chary.report.page import write_report
 from chary.report.page_data import page_data
 from chary.report.story import read_runs
 from chary.runs.folder import RunFolder
 from tests.browser.chromium import until, zoom, zoomed
+from tests.synthetic import synthetic_run
 
 NASTY = "<img src=x onerror=window.pwned=1>"
 NASTIER = "</script><script>window.pwned = 1</script>"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from chary.bench.synthetic import synthetic_run
 from tests.browser.chromium import process, until, watched, zoom
 from tests.cli.test_program import train_command
+from tests.synthetic import synthetic_run
 
 STEP = """Number(document.querySelector("#runs tbody td:nth-child(3)")
   ?.textContent.split(" ")[0].replaceAll(",", ""))"""

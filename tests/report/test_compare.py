@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chary.bench.synthetic import synthetic_run
 from chary.cli import main
 from chary.report.follow import Follower
 from chary.report.page_data import page_data
 from chary.report.statistics import interquartile_mean
 from chary.report.story import read_runs
 from chary.runs.folder import RunFolder
+from tests.synthetic import synthetic_run
 
 
 def scored(folder: RunFolder, scores: list[float | None], **more: Any) -> RunFolder:

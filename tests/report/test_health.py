@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chary.bench.synthetic import Ensemble, healthy, synthetic_run
 from chary.report.health import Sweep, effective_members, examine, return_bounds
 from chary.report.story import RunStory, read_run
 from chary.report.verdicts import Verdict, judge
+from tests.synthetic import Ensemble, healthy, synthetic_run
 
 Numbers = np.ndarray
 

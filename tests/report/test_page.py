@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chary.bench.synthetic import synthetic_run
 from chary.cli import main
 from chary.report import markdown
 from chary.report import page_data as module
@@ -17,6 +16,7 @@ from chary.report.compare import group_runs
 from chary.report.page import page
 from chary.report.page_data import page_data
 from chary.report.story import read_run, read_runs
+from tests.synthetic import synthetic_run
 
 EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>'
 

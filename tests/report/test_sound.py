@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chary.bench.synthetic import synthetic_run
 from chary.report.follow import Follower
 from chary.report.page_data import page_data
 from chary.report.story import read_run, read_runs
 from chary.runs.folder import RunFolder
+from tests.synthetic import synthetic_run
 
 Damage = Callable[[RunFolder], None]
 HUGE = 10**400

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chary.bench.synthetic import synthetic_run
 from chary.errors import CharyError
 from chary.report.story import read_run, read_runs, thin
+from tests.synthetic import synthetic_run
 
 
 def test_a_run_is_told_as_it_was_written(tmp_path: Path) -> None:

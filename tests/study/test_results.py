@@ -10,7 +10,6 @@ import pytest
 
 from chary.algos.msg_config import MSGConfig
 from chary.algos.size import CriticSize
-from chary.bench.synthetic import synthetic_run
 from chary.execution.config import DEFAULT
 from chary.report.statistics import worst_possible
 from chary.runs.folder import RunFolder
@@ -20,6 +19,7 @@ from chary.study.page import columns, table_rows
 from chary.study.plan import Job, Plan
 from chary.study.results import describe_run, gather, worst_of
 from chary.training.run_config import RunConfig, RunSpec
+from tests.synthetic import synthetic_run
 
 STEPS = (100, 200, 300)
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks import bench, ensembles, feeds, population, simulation, start
 from chary.algos.msg import make_msg
-from chary.bench import ensembles, feeds, population, simulation, start, timing, updates
+from chary.bench import timing, updates
 from chary.bench.timing import Case
 from chary.cli import main
 from chary.errors import CharyError
@@ -85,7 +86,7 @@ def test_starts_are_compared_with_the_first_and_written_as_a_page(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(start, "_start", lambda *words: [10.0, 3.0][words[-1]])
-    assert main(["bench", "start", "--out", str(tmp_path / "results"), "--json"]) == 0
+    assert bench.main(["start", "--out", str(tmp_path / "results"), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["start"], row["of_first"]) for row in rows] == [(1, 1.0), (2, 0.3)]
     page = (tmp_path / "results" / "bench-start.md").read_text()
@@ -119,7 +120,7 @@ def test_ensembles_are_measured_in_rounds_against_no_ensemble(
 def test_bench_ensembles_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--members", "3", "--hidden", "8", "8", "--repeats", "1", "--seconds", "0.01"]
     options = [*small, "--kinds", "deep", "multihead", "cql", "--out", str(tmp_path)]
-    assert main(["bench", "ensembles", *options, "--json"]) == 0
+    assert bench.main(["ensembles", *options, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(r["ensemble"], r["members"]) for r in rows] == [
         ("none", 1), ("cql", 2), ("deep", 3), ("multihead", 3),
@@ -133,14 +134,28 @@ def test_bench_ensembles_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["update"], "unknown bench 'update'. Did you mean updates?"),
+        (["ensemble"], "unknown bench 'ensemble'. Did you mean ensembles?"),
         (["ensembles", "--kinds", "deeper"], "unknown ensemble 'deeper'"),
         (["ensembles", "--repeats", "0"], "--repeats is 0"),
         (["ensembles", "--members", "0"], "--members is (0,)"),
-        (["updates", "--members", "3"], "--members is 3"),
     ],
 )
 def test_wrong_input(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["update"], "unknown bench 'update'. Did you mean updates?"),
+        (["ensembles"], "`make bench`"),
+        (["updates", "--members", "3"], "--members is 3"),
+    ],
+)
+def test_wrong_input_of_the_command(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["bench", *arguments]) == 2
     assert words in capsys.readouterr().err
 
@@ -151,7 +166,7 @@ def test_simulation_is_timed_beside_the_simulator_itself(
     monkeypatch.setattr(simulation, "_collection", lambda _: 5.0)
     monkeypatch.setattr(simulation, "EPISODES", 1)
     words = ["simulation", "--tasks", "pointmaze-umaze", "hopper-medium-v2"]
-    assert main(["bench", *words, "--seconds", "0.01", "--repeats", "1", "--json"]) == 0
+    assert bench.main([*words, "--seconds", "0.01", "--repeats", "1", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["task"], row["work"]) for row in rows] == [
         ("pointmaze-umaze", "simulator"),

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from chary.bench.synthetic import synthetic_run
 from chary.errors import CharyError
+from tests.synthetic import synthetic_run
 
 
 def time_report(runs: int, lines: int) -> dict[str, Any]:
