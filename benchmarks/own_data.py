@@ -2,9 +2,9 @@
 
     python benchmarks/own_data.py --robot hopper.hdf5 --seeds 0 1
 
-The logs are examples/heating, the tank of docs/own-data.md and a robot's (`chary data collect hopper-medium
---controller FILE --steps 60000 --out hopper.hdf5`), which goes through a table: its columns keep their
-names, and nothing says which task it was. A tenth of the episodes is held out. MSG is trained by the
+The logs are examples/heating, the tank of docs/own-data.md and a robot's (`chary data collect
+hopper-medium --controller FILE --steps 60000 --out hopper.hdf5`), which goes through a table: its columns
+keep their names, and nothing says which task it was. A tenth of the episodes is held out. MSG is trained by the
 preset and by each alternative; only then is the policy run in the simulation that made the log, and
 the doubt of eight kinds of shifted rows compared with that of held-out ones (benchmarks/shifts.py).
 
@@ -35,7 +35,6 @@ sys.path += [str(Path(__file__).parents[1] / "examples" / part) for part in ("",
 
 ALTERNATIVES: dict[str, dict[str, Any]] = {
     "own-data": {},
-    "5 members": {"members": 5},
     "128x128": {"hidden": (128, 128)},
     "alpha 0": {"alpha": 0.0},
     "beta -2": {"beta": -2.0},
@@ -44,8 +43,8 @@ ALTERNATIVES: dict[str, dict[str, Any]] = {
 WORSE = 0.01
 """Area under the ROC curve that may be lost."""
 RULE = (
-    "An alternative replaces the preset if on each of the three logs, in the mean over seeds, its return "
-    "is better by more than the preset's own seeds differ, and its smallest area under the ROC curve is "
+    "An alternative replaces the preset if on each of the three logs, in the mean over seeds, its "
+    "return is better by more than the preset's own seeds differ, and its smallest area under the ROC curve is "
     f"at most {WORSE} lower. Otherwise the preset stays. The rule was written before the runs."
 )
 ROBOT_COLUMNS = "--observations observations_* --actions actions_* --reward rewards --terminal \
@@ -180,9 +179,9 @@ def write(
     where = layout()
     logged = ", ".join(f"{name} {log.logged:.1f}" for name, log in logs.items())
     notes = [
-        "Each row is the preset with one change. Returns are those of the policy's mode in the simulation "
-        "that made the log, which training never saw, one number a seed. Smallest AUC: of eight kinds of "
-        "shifted rows, how well the members' standard deviation tells the worst one from held-out rows.",
+        "Each row is the preset with one change. Returns are those of the policy's mode in the "
+        "simulation that made the log, which training never saw, one number a seed. Smallest AUC: of eight "
+        "kinds of shifted rows, how well the members' standard deviation tells the worst one from held-out rows.",
         f"Mean return of each log's own episodes: {logged}.",
         f"The rule: {RULE}",
         "Commit: "
