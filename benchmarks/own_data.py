@@ -3,10 +3,11 @@
     python benchmarks/own_data.py --robot hopper.hdf5 --seeds 0 1
 
 The logs are examples/heating, the tank of docs/own-data.md and a robot's (`chary data collect
-hopper-medium --controller FILE --steps 60000 --out hopper.hdf5`), which goes through a table: its columns
-keep their names, and nothing says which task it was. A tenth of the episodes is held out. MSG is trained by the
-preset and by each alternative; only then is the policy run in the simulation that made the log, and
-the doubt of eight kinds of shifted rows compared with that of held-out ones (benchmarks/shifts.py).
+hopper-medium --controller FILE --steps 60000 --out hopper.hdf5`), which goes through a table: its
+columns keep their names, and nothing says which task it was. A tenth of the episodes is held out. MSG is
+trained by the preset and by each alternative; only then is the policy run in the simulation that made
+the log, and the doubt of eight kinds of shifted rows compared with that of held-out ones
+(benchmarks/shifts.py).
 
 The rule, written down before anything was run, is `RULE`. A run that is complete is not trained again:
 the command goes on where it was stopped.
@@ -16,7 +17,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,8 +45,8 @@ WORSE = 0.01
 """Area under the ROC curve that may be lost."""
 RULE = (
     "An alternative replaces the preset if on each of the three logs, in the mean over seeds, its "
-    "return is better by more than the preset's own seeds differ, and its smallest area under the ROC curve is "
-    f"at most {WORSE} lower. Otherwise the preset stays. The rule was written before the runs."
+    "return is better by more than the preset's own seeds differ, and its smallest area under the ROC "
+    f"curve is at most {WORSE} lower. Otherwise the preset stays. The rule was written before the runs."
 )
 ROBOT_COLUMNS = "--observations observations_* --actions actions_* --reward rewards --terminal \
 terminals --timeout timeouts --next-observations next_observations_*"
@@ -95,7 +96,7 @@ def robot(file: Path, folder: Path) -> Log:
     return Log(*log.split(0.1, 0), "chary/hopper-medium-v2", 20, logged)
 
 
-def _imported(table: Path, options: list[str]) -> Dataset:
+def _imported(table: Path, options: Sequence[str]) -> Dataset:
     """A table as a user imports it."""
     out = table.with_suffix(".npz")
     out.unlink(missing_ok=True)
@@ -180,8 +181,9 @@ def write(
     logged = ", ".join(f"{name} {log.logged:.1f}" for name, log in logs.items())
     notes = [
         "Each row is the preset with one change. Returns are those of the policy's mode in the "
-        "simulation that made the log, which training never saw, one number a seed. Smallest AUC: of eight "
-        "kinds of shifted rows, how well the members' standard deviation tells the worst one from held-out rows.",
+        "simulation that made the log, which training never saw, one number a seed. Smallest AUC: of "
+        "eight kinds of shifted rows, how well the members' standard deviation tells the worst one from "
+        "held-out rows.",
         f"Mean return of each log's own episodes: {logged}.",
         f"The rule: {RULE}",
         "Commit: "
