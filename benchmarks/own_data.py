@@ -9,9 +9,9 @@ trained by the preset and by each alternative; only then is the policy run in th
 the log, and the doubt of eight kinds of shifted rows compared with that of held-out ones
 (benchmarks/shifts.py).
 
-The rule, written down before anything was run, is `RULE`. To save time, after the
-first seed only alternatives that were better than the preset on every log are trained further. A run that
-is complete is not trained again: the command goes on where it was stopped.
+The rule, written down before anything was run, is `RULE`. To save time, after the first seed only
+alternatives that were better than the preset on every log are trained further. A run that is complete is
+not trained again: the command goes on where it was stopped.
 """
 
 import argparse
@@ -194,8 +194,8 @@ def write(table: Runs, logs: dict[str, Log], out: Path) -> None:
         "held-out rows.",
         f"Mean return of each log's own episodes: {logged}.",
         f"The rule: {RULE}",
-        "To save time, only alternatives that were better than the preset on every log in the first seed "
-        "were trained in others; this was decided while the first seed ran.",
+        "To save time, only alternatives that were better than the preset on every log in the first "
+        "seed were trained in others; this was decided while the first seed ran.",
         "Commit: "
         + ", ".join(f"{c['commit'][:10]}" + " (changed)" * (not c["clean"]) for c in commits if c)
         + f". Machine: {where['cpu']}, pinned to one of two cores, with other work beside it.",
