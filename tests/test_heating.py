@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import chary
+from chary.cli import main
 from chary.data.scaling import standard_rewards, uneven_scales
 from chary.report.statistics import area_under_roc
 
@@ -29,11 +30,16 @@ def example() -> Iterator[tuple[Any, Any]]:
     sys.path.remove(str(HEATING))
 
 
+@pytest.fixture(scope="module")
+def log(example: tuple[Any, Any]) -> Any:
+    """The whole log."""
+    return example[0].make_log()
+
+
 def test_the_log_is_as_large_and_as_messy_as_it_says(
-    example: tuple[Any, Any], tmp_path: Path
+    example: tuple[Any, Any], log: Any, tmp_path: Path
 ) -> None:
-    house, measure = example
-    log = house.make_log()
+    house, _ = example
     assert len(log.rewards) == 20_064 and log.episodes[-1] == 208
     assert (np.bincount(log.episodes) == 96).all()
     assert log.powers.min() >= 0.0 and log.powers.max() <= 4000.0
@@ -43,11 +49,18 @@ def test_the_log_is_as_large_and_as_messy_as_it_says(
     assert len(lines) == 20_065 and "firmware" in heading
     readings = [line.split(",")[2:7] for line in lines[1:]]
     assert 40 < sum("" in row for row in readings) < 160
-    check_the_page(house, measure, log, tmp_path / "heating.csv")
 
 
-def check_the_page(house: Any, measure: Any, log: Any, path: Path) -> None:
-    """What docs/heating.md says of the log."""
+def test_the_page_says_what_the_log_holds_and_what_was_measured(
+    example: tuple[Any, Any],
+    log: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house, measure = example
+    path = tmp_path / "heating.csv"
+    house.write_csv(log, path)
     page = (ROOT / "docs" / "heating.md").read_text()
     assert f"{log.episodes[-1] + 1} times 24 hours, {len(log.rewards):,} rows" in page
     low, high = log.observations.min(axis=0), log.observations.max(axis=0)
@@ -56,6 +69,18 @@ def check_the_page(house: Any, measure: Any, log: Any, path: Path) -> None:
     assert f"| degrees C | {spans[0]}, {spans[1]} |" in page
     for name, span in zip(house.COLUMNS[2:], spans[2:], strict=True):
         assert re.search(rf"\| `{name}` \|[^|]*\| {re.escape(span)} \|", page), (name, span)
+    command = re.search(
+        r"chary (data import heating\.csv .*?)\n    chary data check", page, re.DOTALL
+    )
+    assert command is not None
+    words = [word.strip("'") for word in command[1].replace("\\\n", " ").split()]
+    monkeypatch.chdir(path.parent)
+    assert main(words) == 0
+    told = capsys.readouterr().err.splitlines()
+    said = [
+        line.strip() for line in page.splitlines() if line.startswith("    chary: heating.csv:")
+    ]
+    assert len(said) == 2 and set(said) <= set(told)
     train, _ = measure.read(path)
     reward = standard_rewards(train)
     assert f"learning sees {reward.scale:g} * (reward {reward.shift:+g})" in page
