@@ -41,6 +41,20 @@ def tank(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, page
 
 
+def test_the_tank_as_a_task_writes_the_same_log(
+    tank: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(DOCS.parent / "examples")
+    import tank as example
+
+    example.write_csv(tmp_path / "tank.csv")
+    assert (tmp_path / "tank.csv").read_text() == (tank[0] / "tank.csv").read_text()
+    task = example.Tank()
+    task.reset(seed=0)
+    tripped = [task.step(np.array([5.0])) for _ in range(60)][-1]
+    assert task.tripped and tripped[3] and not tripped[2]
+
+
 def import_command(page: str) -> list[str]:
     """The words of the first import on the page."""
     command = re.search(r"chary (data import tank\.csv .*?)\n    chary data check", page, re.DOTALL)
