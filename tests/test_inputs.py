@@ -83,13 +83,20 @@ def test_actions_outside_their_bounds_are_refused() -> None:
         (ROWS, ACTIONS[:, :1], r"actions have shape \(2, 1\)"),
         (ROWS, ACTIONS[0], r"2 observation\(s\) but 1 action\(s\)"),
         (ROWS[None], ACTIONS, r"observations have shape \(1, 2, 3\)"),
-        (np.array("warm"), ACTIONS, "observations are not numbers"),
+        (np.array("warm"), ACTIONS, "observations are not real numbers"),
+        (ROWS + 1j, ACTIONS, "observations are not real numbers"),
         (ROWS, np.array(0.5), r"actions have shape \(\)"),
     ],
 )
 def test_wrong_shapes_are_one_message(observations: Any, actions: Any, message: str) -> None:
     with pytest.raises(CharyError, match=message):
         critics().uncertainty(observations, actions)
+
+
+def test_no_rows_are_answered_with_none() -> None:
+    agent = critics()
+    assert agent.act(ROWS[:0]).shape == (0, ACTIONS.shape[1])
+    assert agent.uncertainty(ROWS[:0], ACTIONS[:0]).std.shape == (0,)
 
 
 def test_statistics_of_what_is_no_number_say_nothing() -> None:

@@ -57,7 +57,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "reward_shift": -0.5,
     },
     # For a log of one's own, with observations and rewards of a standard scale (`data.scaling`). Found
-    # on examples/heating.
+    # on examples/heating; results/own-data-preset.md has it beside others on three logs.
     "own-data": {
         "members": 10,
         "hidden": (64, 64),

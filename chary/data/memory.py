@@ -5,14 +5,17 @@ log = chary.from_frame(frame, observations=["indoor", "outdoor"], actions="power
                        episode="day", action_low=0, action_high=4000)
 """
 
+import sys
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from chary.data.dataset import Dataset
-from chary.errors import CharyError, unknown_name
+from chary.data.formats import frames
+from chary.data.formats.layout import Layout, Reading
+from chary.data.formats.timeline import Fill
+from chary.errors import CharyError
 
 Bound: TypeAlias = Any  # numbers, or "data"
 
@@ -76,59 +79,63 @@ def from_frame(
     observations: str | Sequence[str],
     actions: str | Sequence[str],
     reward: str,
+    next_observations: str | Sequence[str] = (),
     episode: str | None = None,
+    one_episode: bool = False,
+    time: str | None = None,
+    time_format: str | None = None,
+    max_gap: str | int | float | None = None,
     terminal: str | None = None,
     timeout: str | None = None,
+    missing: Sequence[str | int | float] = (),
+    drop_missing: bool = False,
+    fill: Fill | None = None,
     action_low: Bound = None,
     action_high: Bound = None,
     name: str = "frame",
 ) -> Dataset:
     """A dataset from a frame of pandas or polars, or from anything with Arrow's interface.
 
-    `observations` and `actions` are columns by name or pattern ("temp_*"), the others one column each;
-    all else is as in `chary.dataset`. Columns keep their names. Rows are taken in the frame's order:
-    sort it by episode and time first. Missing values are refused with the column and the row.
+    `observations`, `actions` and `next_observations` are columns by name or pattern ("temp_*"), the
+    others one column each. All is as in `chary data import`. `time` puts rows in order, and episodes are
+    cut at gaps; without it rows are taken in the frame's order. Missing values are refused with the
+    column and the row, unless `drop_missing` or `fill` says what to do with them. What was cut, filled
+    and left out is printed. Columns keep their names. Rows count from 0, whatever the frame's index.
     """
-    frame = _indexable(name, frame)
-    known = [str(column) for column in getattr(frame, "columns", ()) if isinstance(column, str)]
-    if hasattr(frame, "column_names"):  # Arrow's own tables
-        known = list(frame.column_names)
-    chosen = {
-        "observations": _choose(name, "observations", observations, known),
-        "actions": _choose(name, "actions", actions, known),
-    }
-    both = set(chosen["observations"]) & set(chosen["actions"])
-    if both:
-        raise CharyError(
-            f"{name}: {sorted(both)[0]} is taken twice, in observations and in actions."
-        )
-
-    def column(kind: str, asked: str | None) -> np.ndarray | None:
-        if asked is None:
-            return None
-        (found,) = _choose(name, kind, asked, known, several=False)
-        return _numbers(name, found, frame[found])
-
-    ids = None
-    if episode is not None:
-        (found,) = _choose(name, "episode", episode, known, several=False)
-        ids = np.asarray(frame[found].to_numpy())
-    matrices = {
-        kind: np.stack([_numbers(name, column, frame[column]) for column in names], axis=1)
-        for kind, names in chosen.items()
-    }
-    return dataset(
-        **matrices,
-        rewards=column("reward", reward),
-        episodes=ids,
-        terminals=column("terminal", terminal),
-        timeouts=column("timeout", timeout),
-        action_low=action_low,
-        action_high=action_high,
-        observation_names=chosen["observations"],
-        action_names=chosen["actions"],
-        name=name,
+    layout = Layout(
+        _several(observations),
+        _several(actions),
+        reward,
+        _several(next_observations),
+        episode,
+        time,
+        terminal,
+        timeout,
     )
+    reading = Reading(
+        one_episode=one_episode,
+        max_gap=None if max_gap is None else str(max_gap),
+        missing=tuple(map(str, missing)),
+        drop_missing=drop_missing,
+        fill=fill,
+        time_format=time_format,
+    )
+    imported = frames.read_frame(frame, name, layout, reading)
+    for line in imported.counts[0].lines:
+        print(f"chary: {name}: {frames.in_python(line)}", file=sys.stderr)
+    columns = imported.columns
+    return Dataset.from_columns(
+        columns,
+        name=name,
+        action_low=_bound(name, "action_low", action_low, columns["actions"], -1.0),
+        action_high=_bound(name, "action_high", action_high, columns["actions"], 1.0),
+        observation_names=imported.names["observations"],
+        action_names=imported.names["actions"],
+    )
+
+
+def _several(asked: str | Sequence[str]) -> tuple[str, ...]:
+    return (asked,) if isinstance(asked, str) else tuple(asked)
 
 
 def _matrix(name: str, kind: str, values: Any) -> np.ndarray:
@@ -175,60 +182,3 @@ def _bound(
             "action_high: numbers, or 'data' for what was seen."
         )
     return default
-
-
-def _indexable(name: str, frame: Any) -> Any:
-    """A frame that gives columns by their names, through Arrow where it does not itself."""
-    if hasattr(frame, "__getitem__") and hasattr(frame, "columns"):
-        return frame
-    if not hasattr(frame, "__arrow_c_stream__"):
-        raise CharyError(
-            f"{name}: of type {type(frame).__name__}, which is no frame: give one of pandas or polars, "
-            "or anything with Arrow's interface; for arrays there is chary.dataset."
-        )
-    import pyarrow
-
-    return pyarrow.table(frame)
-
-
-def _choose(
-    name: str, kind: str, asked: str | Sequence[str], known: list[str], *, several: bool = True
-) -> list[str]:
-    """The columns that are asked for by name or pattern, in the frame's order within a pattern."""
-    chosen: list[str] = []
-    for word in [asked] if isinstance(asked, str) else asked:
-        found = [word] if word in known else [c for c in known if several and fnmatchcase(c, word)]
-        if not found:
-            raise unknown_name("column", word, known, f"(for {kind}, in {name})")
-        chosen += found
-    repeated = [column for column in chosen if chosen.count(column) > 1]
-    if repeated or not chosen:
-        problem = f"takes {repeated[0]} twice" if repeated else "names no column"
-        raise CharyError(f"{name}: {kind} {problem}.")
-    return chosen
-
-
-def _numbers(name: str, column: str, values: Any) -> np.ndarray:
-    """A column as float64; what is missing or no number is refused with its row."""
-    array = np.asarray(values.to_numpy())
-    if array.dtype.kind in "biuf":
-        numbers = array.astype(np.float64)
-    else:
-        numbers = np.full(len(array), np.nan)
-        for row, value in enumerate(array.tolist()):
-            try:
-                numbers[row] = np.nan if value is None else float(value)
-            except (TypeError, ValueError):
-                missing = str(value) in ("<NA>", "NaT", "")
-                if not missing:
-                    raise CharyError(
-                        f"{name}: column {column}, row {row} is {value!r}, not a number."
-                    ) from None
-    bad = np.flatnonzero(~np.isfinite(numbers))
-    if bad.size:
-        raise CharyError(
-            f"{name}: column {column} has {bad.size} missing or infinite value(s), first in row "
-            f"{bad[0]}. Leave these rows out and give the pieces before and after them episodes of "
-            "their own: a transition must not span a gap."
-        )
-    return numbers

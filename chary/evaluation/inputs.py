@@ -41,10 +41,12 @@ def rows_of(
     if invalid not in get_args(Invalid):
         raise CharyError(f"invalid is '{invalid}', but must be {' or '.join(get_args(Invalid))}.")
     try:
+        if np.iscomplexobj(values):
+            raise TypeError("complex ones have no order")
         with np.errstate(over="ignore"):  # too large for float32 becomes inf, reported below
             rows = np.array(values, np.float32)
     except (TypeError, ValueError) as error:
-        raise CharyError(f"{what} are not numbers ({error}).") from error
+        raise CharyError(f"{what} are not real numbers ({error}).") from error
     if rows.shape[-1:] != (size,) or rows.ndim > 2:
         raise CharyError(
             f"{what} have shape {rows.shape}; this agent takes ({size},) or (batch, {size})."

@@ -84,7 +84,12 @@ def keys(name: str, column: Any, missing: Sequence[str] = ()) -> Keys:
     else:
         if column.ndim != 1:
             raise OddError(f"'{name}' must hold one id in every row")
-        unique, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+        try:
+            unique, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+        except TypeError as error:  # objects that cannot be compared
+            raise OddError(
+                f"'{name}' holds ids of several kinds. Make all of them text, or all numbers"
+            ) from error
         place = np.argsort(first)
         codes = np.argsort(place)[inverse]
         labels = unique[place].tolist()
@@ -162,11 +167,22 @@ def _matrix(
 
 
 def _decoded(column: Any) -> Any:
-    """The column itself where it holds places in a dictionary, as pandas' categories do."""
+    """The column itself where it holds places in a dictionary, as pandas' categories do; text in the
+    one form that all of Arrow's functions know, which polars' is not."""
     pyarrow = import_module("pyarrow")
-    while pyarrow.types.is_dictionary(column.type):
+    types, text = pyarrow.types, pyarrow.large_string()
+    while types.is_dictionary(column.type):
+        if types.is_string_view(column.type.value_type):
+            words = pyarrow.dictionary(column.type.index_type, text)
+            column = pyarrow.chunked_array(
+                [
+                    pyarrow.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(text))
+                    for part in column.chunks
+                ],
+                type=words,
+            )
         column = column.cast(column.type.value_type)
-    return column
+    return column.cast(text) if types.is_string_view(column.type) else column
 
 
 def _lists(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:

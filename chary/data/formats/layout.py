@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import numpy as np
 
@@ -103,9 +102,9 @@ def action_bounds(
 
 
 def choose(
-    path: Path, names: list[str], layout: Layout, problems: list[str]
+    table: object, names: list[str], layout: Layout, problems: list[str]
 ) -> dict[str, list[str]]:
-    """The columns that each option takes; none may be taken twice."""
+    """The columns that each option takes; none may be taken twice. `table` is what messages call it."""
     chosen: dict[str, list[str]] = {}
     taken: dict[str, str] = {}
     for option, patterns in layout.options().items():
@@ -115,21 +114,21 @@ def choose(
             matches = [pattern] if pattern in names else _matching(pattern, names)
             if not matches:
                 close = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
-                there = (
-                    f"The nearest are {', '.join(close)}" if close else f"It has {listed(names)}"
-                )
-                problems.append(f"{path}: no column matches {option} '{pattern}'. {there}.")
+                there = f"The nearest are {', '.join(close)}"
+                if not close:
+                    there = f"It has {listed(names) or 'no columns'}"
+                problems.append(f"{table}: no column matches {option} '{pattern}'. {there}.")
             for name in matches:
                 if name in taken:
                     problems.append(
-                        f"{path}: column '{name}' is taken twice: by {taken[name]} and by {option} "
+                        f"{table}: column '{name}' is taken twice: by {taken[name]} and by {option} "
                         f"'{pattern}'."
                     )
                 taken[name] = f"{option} '{pattern}'"
             chosen[option] += matches
         if option not in VECTORS.values() and len(chosen[option]) > 1:
             problems.append(
-                f"{path}: {option} is one column, but '{patterns[0]}' matches {listed(chosen[option])}."
+                f"{table}: {option} is one column, but '{patterns[0]}' matches {listed(chosen[option])}."
             )
     return chosen
 

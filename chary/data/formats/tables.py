@@ -1,9 +1,13 @@
 """The user's own tables: npz, HDF5, Parquet and CSV files whose columns the user names.
 
+`read_one` is what holds for any table, frames in memory too: which columns are taken, their numbers and
+their order.
+
 Rows count from 0 in every message, a CSV file's heading not counted.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +46,15 @@ class Imported(NamedTuple):
     """Of each file."""
 
 
+class Source(NamedTuple):
+    """A table whose columns are read when they are asked for."""
+
+    names: list[str]
+    read: Callable[[Sequence[str]], dict[str, Any]]
+    """These columns, not converted yet: arrays of NumPy or of pyarrow."""
+    decimal: str = "."
+
+
 def read_tables(
     paths: Sequence[Path],
     layout: Layout,
@@ -56,9 +69,13 @@ def read_tables(
     """
     check(layout, reading)
     problems: list[str] = []
-    parts = [_read_one(path, layout, reading, problems, tell) for path in paths]
+    parts = [
+        read_one(path, partial(_opened, path, reading, tell), layout, reading, problems, tell)
+        for path in paths
+    ]
     if problems:
-        raise _refusal(paths, problems)
+        files = f"{len(paths)} files" if len(paths) > 1 else str(paths[0])
+        raise refusal(files, problems, "; nothing is written")
     sound = [part for part in parts if part is not None]
     for path, part in zip(paths, sound, strict=True):
         for key, rows in part.columns.items():
@@ -82,41 +99,46 @@ def read_tables(
     return Imported(columns, sound[0].names, [part.counts[0] for part in sound])
 
 
-def _refusal(paths: Sequence[Path], problems: list[str]) -> CharyError:
-    """One error for all that is wrong."""
+def refusal(table: str, problems: list[str], so: str = "") -> CharyError:
+    """One error for all that is wrong with a table."""
     if len(problems) == 1:
         return CharyError(problems[0])
     more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-    files = f"{len(paths)} files" if len(paths) > 1 else str(paths[0])
-    shown = [line.removeprefix(f"{files}: ") for line in problems[:SHOWN]]
+    shown = [line.removeprefix(f"{table}: ") for line in problems[:SHOWN]]
     lines = "\n".join(f"  - {line}" for line in [*shown, *more])
-    return CharyError(f"{files}: {len(problems)} problems; nothing is written.\n{lines}")
+    return CharyError(f"{table}: {len(problems)} problems{so}.\n{lines}")
 
 
-def _read_one(
-    path: Path, layout: Layout, reading: Reading, problems: list[str], tell: Tell
+def read_one(
+    table: object,
+    opened: Callable[[], Source],
+    layout: Layout,
+    reading: Reading,
+    problems: list[str],
+    tell: Tell = lambda _: None,
 ) -> Imported | None:
-    """One file's rows, episodes in order and their ends marked; None where there are problems."""
+    """One table's rows, episodes in order and their ends marked; None where there are problems.
+
+    `table` is what messages call it.
+    """
     before = len(problems)
 
     def odd(error: object) -> None:
-        problems.append(f"{path}: {error}.")
+        problems.append(f"{table}: {error}.")
 
     try:
-        written = _dialect(path, reading.dialect, tell)
-        arrays = _arrays(path) if path.suffix.lower() not in arrow.ENDINGS else None
-        names = list(arrays) if arrays is not None else arrow.names(path, written)
-        chosen = choose(path, names, layout, problems)
+        source = opened()
+        twice = next((name for name in source.names if source.names.count(name) > 1), None)
+        if twice is not None:
+            raise CharyError(f"{table}: two columns are called '{twice}'. Rename one of them.")
+        chosen = choose(table, source.names, layout, problems)
         asked = list(dict.fromkeys(name for names in chosen.values() for name in names))
-        if arrays is None:
-            raw = arrow.read(path, asked, written, reading.missing) if asked else {}
-        else:
-            raw = {name: arrays[name] for name in asked}
+        raw = source.read(asked) if asked else {}
     except CharyError as error:
         problems.append(str(error))
         return None
     for option, names in chosen.items():
-        tell(f"{path}: {option} takes {', '.join(names)}")
+        tell(f"{table}: {option} takes {', '.join(names)}")
     lengths = {name: len(column) for name, column in raw.items()}
     if len(set(lengths.values())) > 1:
         counts = listed([f"{name} {length}" for name, length in lengths.items()])
@@ -129,7 +151,7 @@ def _read_one(
             if name in found:  # taken twice
                 continue
             try:
-                found[name] = _convert(option, name, raw.pop(name), reading, written)
+                found[name] = _convert(option, name, raw.pop(name), reading, source.decimal)
             except OddError as error:
                 odd(error)
     if len(problems) > before:
@@ -137,21 +159,21 @@ def _read_one(
     try:
         part = _assemble(layout, reading, chosen, found)
     except OddError as error:
-        problems.extend(f"{path}: {line}." for line in str(error).split("\n"))
+        problems.extend(f"{table}: {line}." for line in str(error).split("\n"))
         return None
     for line in part.counts[0].lines:
-        tell(f"{path}: {line}")
+        tell(f"{table}: {line}")
     return part
 
 
-def _convert(option: str, name: str, column: Any, reading: Reading, written: Dialect) -> Any:
+def _convert(option: str, name: str, column: Any, reading: Reading, decimal: str) -> Any:
     """One column, as its option needs it."""
     if option == "--episode":
         read: Any = cells.keys(name, column, reading.missing)
     elif option == "--time":
         read = cells.times(name, column, reading.time_format, reading.missing)
     else:
-        read = cells.numbers(name, column, reading.missing, written.decimal or ".")
+        read = cells.numbers(name, column, reading.missing, decimal)
         if option in SINGLES.values() and read.values.shape[1] != 1:
             raise OddError(f"'{name}' is {read.values.shape}, but {option} is one column")
         flags = read.values[:, 0] if option in ("--terminal", "--timeout") else np.zeros(0)
@@ -276,6 +298,19 @@ def _numbered(names: Sequence[str], blocks: Sequence[np.ndarray]) -> list[str]:
         for name, block in zip(names, blocks, strict=True)
         for i in range(block.shape[1])
     ]
+
+
+def _opened(path: Path, reading: Reading, tell: Tell) -> Source:
+    """A file's columns."""
+    written = _dialect(path, reading.dialect, tell)
+    if path.suffix.lower() in arrow.ENDINGS:
+        return Source(
+            arrow.names(path, written),
+            lambda asked: arrow.read(path, asked, written, reading.missing),
+            written.decimal or ".",
+        )
+    arrays = _arrays(path)
+    return Source(list(arrays), lambda asked: {name: arrays[name] for name in asked})
 
 
 def _dialect(path: Path, given: Dialect, tell: Tell) -> Dialect:
