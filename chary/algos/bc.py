@@ -29,12 +29,12 @@ class BCConfig:
     hidden: tuple[int, ...] = (256, 256, 256)
     """Sizes of the policy's hidden layers."""
     batch_size: int = 256
-    """Transitions in a batch."""
+    """Transitions per batch."""
     learning_rate: float = 3e-4
-    """Adam's step size."""
+    """Adam's learning rate."""
     loss: Loss = "likelihood"
-    """Make logged actions likely, or only the mode close to them (squared error), as a policy of one
-    action a state does."""
+    """likelihood: maximise the likelihood of logged actions. squared: minimise the squared error of
+    the policy's mode, as for a deterministic policy."""
 
     def __post_init__(self) -> None:
         require_layers(self.hidden, self.batch_size)

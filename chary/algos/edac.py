@@ -32,7 +32,7 @@ class SACNConfig(EntropyConfig):
 
     hidden: tuple[int, ...] = (256, 256, 256)
     members: int = 10
-    """Number N of Q-functions; the authors use 10 to 500, by the task."""
+    """Number N of Q-functions. The authors use 10 to 500, depending on the task."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,7 +44,7 @@ class EDACConfig(SACNConfig):
     """Settings of EDAC; the defaults are the authors'."""
 
     eta: float = 1.0
-    """Weight of the similarity of the critics' gradients; 0 leaves it (and its cost) out."""
+    """Weight of the similarity of the critics' gradients; 0 turns it off and saves its cost."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -36,7 +36,7 @@ class REMConfig(EntropyConfig):
     members: int = 200
     """Number N of Q-functions."""
     ensemble: Kind = "multihead"
-    """One trunk with N outputs, the authors' choice, or N separate networks."""
+    """multihead: one trunk with N outputs, as in the paper. deep: N separate networks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

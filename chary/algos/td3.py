@@ -36,7 +36,7 @@ class TD3Config(CriticConfig):
     noise_clip: float = 0.5
     """Largest magnitude of that noise."""
     policy_delay: int = 2
-    """Steps of the critics to one of the policy and of the target networks."""
+    """Critic updates per update of the policy and the target networks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,25 +31,25 @@ class ChainConfig:
     """Ensembles on the continuous chain; the defaults are the paper's."""
 
     rules: tuple[str, ...] = tuple(TARGETS)
-    """Rules for targets to compare."""
+    """Kinds of targets to compare."""
     members: int = 64
-    """N, members of an ensemble; for double-q each is a pair of networks."""
+    """Number N of members of an ensemble; for double-q each is a pair of networks."""
     hidden: int = 512
-    """Units of the one hidden layer, with tanh."""
+    """Tanh units of the single hidden layer."""
     weight_scale: float = 10.0
     """Variance of initial weights, times the number of inputs."""
     bias_scale: float = 0.05
     """Variance of initial biases, times their number."""
     discount: float = 0.99
-    """gamma."""
+    """Discount factor gamma."""
     beta: float = -2.0
     """Weight of the standard deviation in shared LCB targets."""
     learning_rate: float = 1e-4
-    """Adam's."""
+    """Adam's learning rate."""
     iterations: int = 1000
-    """How often targets are computed anew."""
+    """Iterations: how often the targets are recomputed."""
     steps: int = 2000
-    """Steps of Adam in an iteration."""
+    """Adam steps per iteration."""
     episodes: int = 40
     """Logged episodes."""
     length: int = 30
@@ -57,7 +57,7 @@ class ChainConfig:
     seed: int = 0
     """Seed of the data and of the networks."""
     checkpoint_minutes: float = 5.0
-    """Time between checkpoints; the same command resumes from the last one."""
+    """Minutes between checkpoints. The same command resumes from the last one."""
 
     def __post_init__(self) -> None:
         for name in self.rules:
