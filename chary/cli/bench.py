@@ -33,7 +33,7 @@ SIMULATION_COLUMNS = {
 }  # fmt: skip
 POPULATION_COLUMNS = {
     "runs": "runs", "members": "members", "hidden": "hidden",
-    "after_one_another": "updates/s, one after another", "side_by_side": "updates/s, side by side",
+    "after_one_another": "updates/s, one after another", "side_by_side": "updates/s, at once",
     "ratio": "ratio",
 }  # fmt: skip
 REPORT_COLUMNS = {"runs": "runs", "lines": "log lines each", "seconds": "seconds", "mb": "MB"}

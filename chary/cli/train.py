@@ -29,8 +29,8 @@ def _train(algorithm: str, options: list[str]) -> int:
     entry = algos.entry(algorithm)
     if any(o.startswith("--devices") for o in options) and not hasattr(entry.config, "devices"):
         raise CharyError(
-            "--devices divides the members of an ensemble among devices, as msg can; "
-            f"{algorithm} trains on one."
+            "--devices divides the members of msg's ensembles among devices; "
+            f"{algorithm} trains on one device."
         )
     parsed = parse(
         algorithm,

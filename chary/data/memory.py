@@ -153,7 +153,7 @@ def _last_rows(name: str, ids: np.ndarray, rows: int) -> np.ndarray:
     if again.size:
         row = int(starts[again[0]])
         raise CharyError(
-            f"{name}: episode {ids[row]} comes back in row {row}: rows of an episode stand together. "
+            f"{name}: episode {ids[row]} comes back in row {row}: an episode must be consecutive rows. "
             "Sort the rows by episode and time."
         )
     return last

@@ -132,7 +132,7 @@ class Agent:
         standard deviation, a bound of minus infinity.
         """
         if self.algorithm.values is None or self.algorithm.beta is None:
-            raise CharyError("this algorithm has no critics, so it knows no uncertainty.")
+            raise CharyError("this algorithm has no critics, so it has no uncertainty.")
         bounds = self.scaling.action_low, self.scaling.action_high
         rows, sound = self._rows(observations, invalid)
         asked = actions_of(actions, *bounds, self.names.actions, invalid=invalid)

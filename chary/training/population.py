@@ -88,7 +88,7 @@ def start(
     """
     if run.validation:
         raise CharyError(
-            "--validation holds out other episodes in every seed, but runs side by side share their "
+            "--validation holds out other episodes in every seed, but runs of a population share their "
             "data: train with --seed, one after the other."
         )
     keep_compiled()

@@ -234,7 +234,7 @@ def test_resuming_to_fewer_steps(run: Path, tmp_path: Path) -> None:
 def test_evaluating_a_run_without_a_checkpoint(run: Path) -> None:
     shutil.rmtree(run / "checkpoints")
     before = files_below(run)
-    assert f"{run}: no sound checkpoint" in refused("eval", run)
+    assert f"{run}: no intact checkpoint" in refused("eval", run)
     assert files_below(run) == before
 
 
