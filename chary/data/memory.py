@@ -32,16 +32,16 @@ def dataset(
     action_names: Sequence[str] = (),
     name: str = "data",
 ) -> Dataset:
-    """A dataset from arrays, a row for every step in the order in which they were logged.
+    """Make a dataset from arrays, with one row per step in logged order.
 
-    Where episodes end must be known: `episodes` has an id for each row (rows of one id are one episode,
-    and stand together), `terminals` is true where the task itself ended, `timeouts` where an episode was
-    only cut. An episode by its id is cut at its last row, unless `terminals` says that the task ended
-    there. Without `next_observations` the next row's observation is taken, and the last row of an
-    episode that was cut is left out.
+    Episode ends are required: `episodes` has an id for each row (consecutive rows with one id are one
+    episode), `terminals` is true where the task itself ended, `timeouts` where an episode was only cut
+    off. The last row of an id counts as cut off, unless `terminals` is true there. Without
+    `next_observations` the next row's observation is used, and the last row of an episode that was cut
+    off is left out.
 
-    Bounds of actions are one number or one for each column, or "data" for what was seen; they may be
-    left out where all actions lie in [-1, 1].
+    Action bounds are one number, one per column, or "data" for the logged minimum and maximum. They are
+    optional if all actions lie in [-1, 1].
     """
     columns = {
         "observations": _matrix(name, "observations", observations),
@@ -83,11 +83,11 @@ def from_frame(
     action_high: Bound = None,
     name: str = "frame",
 ) -> Dataset:
-    """A dataset from a frame of pandas or polars, or from anything with Arrow's interface.
+    """Make a dataset from a frame of pandas or polars, or from anything with Arrow's interface.
 
-    `observations` and `actions` are columns by name or pattern ("temp_*"), the others one column each;
-    all else is as in `chary.dataset`. Columns keep their names. Rows are taken in the frame's order:
-    sort it by episode and time first. Missing values are refused with the column and the row.
+    `observations` and `actions` are column names or patterns ("temp_*"), the others one column each;
+    everything else is as in `chary.dataset`. Columns keep their names. Rows keep the frame's order, so
+    sort it by episode and time first. Missing values are an error that names the column and the row.
     """
     frame = _indexable(name, frame)
     known = [str(column) for column in getattr(frame, "columns", ()) if isinstance(column, str)]

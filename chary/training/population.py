@@ -52,9 +52,9 @@ def train_population(
     resume: bool = False,
     **changes: Any,
 ) -> list[Agent]:
-    """Train every combination of settings in every seed, each in its own folder below `run`.
+    """Train every combination of settings with every seed, each in its own folder below `run`.
 
-    All else is as in `chary.train`. The agents of runs that diverge are left out.
+    Everything else is as in `chary.train`. Agents of diverged runs are left out.
     """
     config, run_config = prepare.resolve(algorithm, dataset, preset, run, changes)
     agents = start(
