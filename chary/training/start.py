@@ -36,13 +36,12 @@ def train(
     resume: bool = False,
     **changes: Any,
 ) -> Agent:
-    """Train an algorithm on a dataset and return what it learned.
+    """Train an algorithm on a dataset and return the agent.
 
-    `changes` are settings of the algorithm or of the run, by the names that
-    `chary train <algorithm> --help` shows (with underscores). The preset "auto" is the one that suits
-    a named dataset; "paper" has the paper's settings for a named dataset and the number of members.
-    With `resume`, a run of the same settings that is already in the folder is resumed, or just
-    opened where it is complete.
+    `changes` are settings of the algorithm or of the run, with the names that
+    `chary train <algorithm> --help` shows (with underscores). The preset "auto" is chosen by the
+    dataset's name; "paper" has the paper's settings for a named dataset and the number of members.
+    With `resume`, a run with the same settings in the folder is resumed, or opened if it is complete.
     """
     config, run_config = prepare.resolve(algorithm, dataset, preset, run, changes)
     return start(algorithm, config, run_config, dataset=dataset, preset=preset, go_on=resume)
@@ -81,10 +80,10 @@ def start(
 
 
 def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None) -> Agent:
-    """Go on with a run from its newest sound checkpoint, to the same bits as if never interrupted.
+    """Resume a run from its newest intact checkpoint, with the same bits as an uninterrupted run.
 
-    Runs that are trained together go on together. `dataset` is needed only where the run was started
-    with one from memory; `steps` lengthens the run.
+    All runs of a group are resumed together. `dataset` is needed only if the run was started with a
+    dataset from memory; `steps` extends the run.
     """
     agent = resume_group(Path(run), dataset=dataset, steps=steps)[Path(run)]
     if agent is None:
@@ -169,7 +168,7 @@ def _go_on(plan: loop.Plan, folders: Sequence[RunFolder], *, yes: bool) -> chunk
 
 
 def open_run(run: str | Path, *, which: str = "last") -> Agent:
-    """What a run has learned: its last state, or the one that scored best."""
+    """Open a run's agent: the last checkpoint, or the one with the best score."""
     keep_compiled()
     folder = RunFolder.open(Path(run))
     algorithm, (config, run_config) = group.spec_of(folder)
