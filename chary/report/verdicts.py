@@ -261,7 +261,7 @@ def _calibration(story: RunStory, health: Health, quiet: set[str]) -> list[Verdi
                 "pessimistic",
                 "The bound is far below what is achieved",
                 f"It promises {_short(bound)} at the start of episodes, the return was "
-                f"{_short(achieved)}: the policy is steered by doubt rather than by value.",
+                f"{_short(achieved)}: the uncertainty steers the policy more than the value does.",
                 _less_pessimism(story),
             )
         )
