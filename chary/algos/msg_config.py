@@ -64,7 +64,8 @@ class MSGConfig:
     layer_norm: bool = False
     """Layer normalisation in each hidden layer of the Q-functions, before the ReLU."""
     mimo_repetition: float = 0.5
-    """Share of a batch, from 0 to 1, that all members of a mimo ensemble see in the same place."""
+    """Share of a batch, from 0 to 1, whose rows all members of a mimo ensemble see in the same
+    order."""
     modulation: Modulation = "sign"
     """Initial vectors of a batch ensemble. sign: random signs. gaussian: normal around 1."""
     shared_layers: int = 1
