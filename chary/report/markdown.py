@@ -47,7 +47,9 @@ def write_markdown(data: Record, destination: Path) -> None:
     ]
     columns = dict(COLUMNS)
     if any(group["sampled"] for group in data["groups"]):
-        notes.append("Policies act by their mode; `sampled` is the last evaluation with sampled actions.")
+        notes.append(
+            "Policies act by their mode; `sampled` is the last evaluation with sampled actions."
+        )
     else:
         del columns["sampled"]
     if any(group["diverged"] for group in data["groups"]):
