@@ -72,7 +72,7 @@ def _members(health: Health) -> list[Verdict]:
                 "bad",
                 "wild",
                 f"{_members_named(last.wild, last.members)} diverged",
-                "Their values are NaN, infinite, or more than ten times as large as the others'.",
+                "Their values are not finite, or more than ten times as large as the others'.",
                 "Lower the critics' learning rate, scale the rewards or normalise observations.",
             )
         )
