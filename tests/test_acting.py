@@ -177,7 +177,9 @@ def test_a_policy_of_many_actions_a_state_draws_them(name: str, settings: dict[s
 
 
 def test_another_way_of_acting_is_refused(tmp_path: Path, maze_file: Path) -> None:
-    message = r"--act is 'median', but must be mode, sample, both or best-of-32, say\."
+    message = (
+        r"--act is 'median', but must be mode, sample, both, or best-of-N such as best-of-32\."
+    )
     with pytest.raises(CharyError, match=message):
         make_agent().evaluate(1, act="median")
     with pytest.raises(CharyError, match=message):
@@ -193,7 +195,8 @@ def test_a_wrong_option_is_one_message(
     assert main([*command, "--dataset", str(maze_file), "--act", "median", *where]) == 2
     found = capsys.readouterr()
     expected = (
-        "chary: error: --act is 'median', but must be mode, sample, both or best-of-32, say.\n"
+        "chary: error: --act is 'median', but must be mode, sample, both, or best-of-N such as "
+        "best-of-32.\n"
     )
     assert (found.out, found.err) == ("", expected)
     assert not (tmp_path / "new").exists()
@@ -222,5 +225,7 @@ def test_the_best_of_several_samples_is_the_one_with_the_largest_bound() -> None
 
 @pytest.mark.parametrize("act", ["best-of-0", "best-of-", "best-of-1.5", "best"])
 def test_a_best_of_that_is_none(act: str) -> None:
-    with pytest.raises(CharyError, match="must be mode, sample, both or best-of-32"):
+    with pytest.raises(
+        CharyError, match="must be mode, sample, both, or best-of-N such as best-of-32"
+    ):
         acting.resolve(act)

@@ -136,16 +136,18 @@ def test_a_member_that_is_missing_is_named_with_what_to_do(
 ) -> None:
     chary.train_population("bc", dataset, run=tmp_path, seeds=[0, 1], steps=10, **QUICK)
     (tmp_path / "seed1").rename(tmp_path / "elsewhere")
-    with pytest.raises(CharyError, match=r"'seed1' cannot go on .*chary resume .*seed0 --alone"):
+    with pytest.raises(
+        CharyError, match=r"'seed1' cannot be resumed .*chary resume .*seed0 --alone"
+    ):
         chary.resume(tmp_path / "seed0", dataset=dataset, steps=20)
     assert RunFolder.open(tmp_path / "seed0").config["run"]["steps"] == 10
     (tmp_path / "elsewhere").rename(tmp_path / "seed1")
     shutil.rmtree(tmp_path / "seed1" / "checkpoints" / "10" / "arrays")
-    with pytest.raises(CharyError, match="no sound checkpoint"):
+    with pytest.raises(CharyError, match="no intact checkpoint"):
         chary.resume(tmp_path / "seed0", dataset=dataset, steps=20)
     training.resume_group(tmp_path / "seed0", dataset=dataset, steps=20, alone=True)
     assert RunFolder.open(tmp_path / "seed0").checkpoint_steps()[-1] == 20
-    with pytest.raises(CharyError, match=r"'seed0' cannot go on .*has gone on alone"):
+    with pytest.raises(CharyError, match=r"'seed0' cannot be resumed .*was resumed alone"):
         chary.resume(tmp_path / "seed1", dataset=dataset)
 
 

@@ -119,7 +119,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(dataset: Dataset, tmp_
     whole = chary.train("bc", dataset, run=run, **settings)
     newest = max(RunFolder.open(run).checkpoint_steps())
     flip_byte(largest_file(run / "checkpoints" / str(newest) / "arrays"))
-    with pytest.warns(UserWarning, match=rf"{newest}: damaged .* Going on from step"):
+    with pytest.warns(UserWarning, match=rf"{newest}: damaged .* Resuming from step"):
         resumed = chary.resume(run, dataset=dataset)
     assert bits(resumed.state) == bits(whole.state)
     # The damaged one was replaced, so that the next start is clean.
@@ -131,7 +131,7 @@ def test_without_any_sound_checkpoint_the_error_says_so(dataset: Dataset, tmp_pa
     chary.train("bc", dataset, run=run, steps=10, **QUICK)
     for step in RunFolder.open(run).checkpoint_steps():
         flip_byte(largest_file(run / "checkpoints" / str(step) / "arrays"))
-    with pytest.raises(CharyError, match="no sound checkpoint"):
+    with pytest.raises(CharyError, match="no intact checkpoint"):
         chary.open_run(run)
 
 

@@ -29,12 +29,12 @@ class BCConfig(Checked):
     hidden: Layers = (256, 256, 256)
     """Sizes of the policy's hidden layers."""
     batch_size: Positive = 256
-    """Transitions in a batch."""
+    """Transitions per batch."""
     learning_rate: Rate = 3e-4
-    """Adam's step size."""
+    """Adam's learning rate."""
     loss: Loss = "likelihood"
-    """Make logged actions likely, or only the mode close to them (squared error), as a policy of one
-    action a state does."""
+    """likelihood: maximise the likelihood of logged actions. squared: minimise the squared error of
+    the policy's mode, as for a deterministic policy."""
 
 
 PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}

@@ -65,23 +65,26 @@ class CQLConfig(EntropyConfig):
     policy_learning_rate: Rate = 1e-4
     temperature_learning_rate: Rate = 1e-4
     alpha: Weight = 5.0
-    """Weight of the gap between all actions and the logged ones; 0 leaves values as they are."""
+    """Weight of the gap between all actions' values and the logged actions'; 0 turns it off."""
     lagrange_threshold: float | None = None
-    """With a number, alpha is multiplied by a factor that is tuned until alpha times the gap is this."""
+    """If given, a factor on alpha is tuned until alpha times the gap has this value."""
     samples: Positive = 10
-    """Actions drawn for the gap from each of: all actions, the policy here, the policy one step on."""
+    """Actions drawn for the gap from each of three distributions: uniform, the policy at s, and the
+    policy at s'."""
     gap_next_actions: bool = True
-    """Draw actions for the gap from the policy one step on too, not only from the other two."""
+    """Also draw actions for the gap from the policy at s'."""
     gap_over_critics: OverCritics = "sum"
-    """What alpha weighs against the sum of the critics' squared TD errors: the sum of their gaps, or
-    their mean, which is half of it."""
+    """What alpha weights. sum: the sum of the critics' gaps. mean: their mean, which is half of
+    it."""
     max_backup: bool = False
-    """Take the best of that many next actions in the TD target, each critic its own best."""
+    """Use the largest value of that many next actions in the TD target, separately for each
+    critic."""
     warmup_steps: Count = 40_000
-    """First steps, in which the policy is cloned from the data while the critics learn as usual."""
+    """Number of first steps in which the policy is cloned from the data. The critics learn as
+    usual."""
     warmup_entropy: bool = True
-    """Keep the entropy bonus, and tune its temperature, while the policy is cloned; without it cloning
-    is by likelihood alone, and the temperature stays as it is."""
+    """Keep the entropy bonus and tune its temperature while the policy is cloned. Without it
+    cloning only maximises the likelihood, and the temperature stays fixed."""
 
     @property
     def policy_draws(self) -> int:

@@ -22,19 +22,19 @@ class CriticConfig(Checked):
     """Networks, batches and step sizes."""
 
     hidden: Layers = (256, 256)
-    """Sizes of the hidden layers, of the policy and of each Q-function."""
+    """Sizes of the hidden layers of the policy and of each Q-function."""
     layer_norm: bool = False
     """Layer normalisation in each hidden layer of the Q-functions, before the ReLU."""
     batch_size: Positive = 256
-    """Transitions in a batch."""
+    """Transitions per batch."""
     discount: Fraction = 0.99
     """Discount factor gamma."""
     critic_learning_rate: Rate = 3e-4
-    """Adam's step size for the critics."""
+    """Adam's learning rate for the critics."""
     policy_learning_rate: Rate = 3e-4
-    """Adam's step size for the policy."""
+    """Adam's learning rate for the policy."""
     tau: Share = 0.005
-    """Share of the new parameters that enters the target networks at every step."""
+    """Target networks move by this share towards the new parameters at every update."""
 
     def critics(
         self,
@@ -67,12 +67,12 @@ class EntropyConfig(CriticConfig):
     """The same, for a policy with an entropy bonus whose temperature is tuned as in SAC."""
 
     temperature: Rate = 1.0
-    """Weight of the entropy bonus where its tuning starts."""
+    """Initial weight of the entropy bonus; it is tuned."""
     temperature_learning_rate: Rate = 3e-4
-    """Adam's step size for the logarithm of the temperature."""
+    """Adam's learning rate for the logarithm of the temperature."""
     target_entropy: TargetEntropy = "auto"
-    """Entropy of the policy that tuning aims at, in nats over all action dimensions; auto is minus their
-    number."""
+    """Target entropy of the policy, in nats over all action dimensions (auto: minus their
+    number)."""
 
 
 def target_entropy(config: Any, action_size: int) -> float:

@@ -41,17 +41,19 @@ class CRRConfig(CriticConfig):
 
     tau: Share = 1.0
     target_period: Positive = 100
-    """Steps between moves of the target networks, which at a tau of 1 become the trained ones."""
+    """Steps between updates of the target networks. With a tau of 1 they are copied."""
     weights: Literal["exp", "binary"] = "exp"
-    """How an advantage becomes a weight: its exponential, or 1 above zero and 0 below."""
+    """Weight of a logged action. exp: exponential of its advantage. binary: 1 if the advantage is
+    above 0, else 0."""
     advantage: Literal["mean", "max"] = "mean"
-    """What an action's value is held against: the mean, or the largest, of the policy's own actions."""
+    """Baseline of the advantage: the mean or the maximum of the values of the policy's own
+    actions."""
     samples: Positive = 4
-    """The policy's own actions in each state."""
+    """Number of the policy's own actions in each state."""
     beta: Rate = 1.0
     """Temperature of the exponential weights."""
     weight_limit: Rate = 20.0
-    """Most that one action may weigh."""
+    """Largest weight of one action."""
 
 
 # The paper's own tasks need other networks, and it has none of D4RL's: the library's defaults for all.

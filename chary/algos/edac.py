@@ -32,7 +32,7 @@ class EDACConfig(SACNConfig):
     """Settings of EDAC; the defaults are the authors'."""
 
     eta: Weight = 1.0
-    """Weight of the similarity of the critics' gradients; 0 leaves it (and its cost) out."""
+    """Weight of the similarity of the critics' gradients; 0 turns it off and saves its cost."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -46,13 +46,14 @@ class FBRCConfig(EntropyConfig):
     fisher_weight: Weight = 0.1
     """Weight lambda of the gradient penalty on the critics."""
     warmup_steps: Positive = 1_000_000
-    """First steps, in which only the model of the behaviour learns; afterwards it stays as it is."""
+    """Number of first steps, in which only the behaviour model is trained. Then it stays fixed."""
     behaviour_hidden: Layers = (256, 256)
-    """Sizes of the hidden layers of the model of the behaviour."""
+    """Sizes of the hidden layers of the behaviour model."""
     behaviour_parts: Positive = 5
-    """Parts of its mixture in each action dimension."""
+    """Components of the behaviour model's mixture in each action dimension."""
     behaviour_learning_rate: Rate = 1e-3
-    """Adam's step size for it: a tenth from 80% of its steps on, a hundredth from 90% on."""
+    """Adam's learning rate for the behaviour model; a tenth from 80% of the warm-up on, a hundredth
+    from 90% on."""
 
 
 ANTMAZE: dict[str, Any] = {"reward_scale": 4.0, "reward_shift": -0.5}

@@ -39,14 +39,14 @@ class FQLConfig(CriticConfig):
     hidden: Layers = (512, 512, 512, 512)
     layer_norm: bool = True
     alpha: Weight = 10.0
-    """Weight of the squared distance from the flow's actions, searched for each task."""
+    """Weight of the squared distance from the flow's actions. Tune it for each task."""
     flow_steps: Positive = 10
-    """Steps of Euler's method from noise to an action of the flow."""
+    """Euler steps of the flow from noise to an action."""
     aggregate: Aggregate = "mean"
-    """What the two critics' next values become in the TD target."""
+    """How the two critics' next values are combined in the TD target."""
     normalise_q: bool = False
-    """Divide values by their mean magnitude in the policy's loss, so that alpha need not know the
-    rewards' scale."""
+    """Divide values by their mean absolute value in the policy's loss, so that alpha does not
+    depend on the rewards' scale."""
 
 
 LONG: dict[str, Any] = {"steps": 500_000, **LONG_RUN}

@@ -40,13 +40,15 @@ class IQLConfig(CriticConfig):
     """Settings of IQL; the defaults are its authors' for Gym."""
 
     expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.7
-    """What V is of the Q-values in the data: 0.5 their mean, towards 1 their largest."""
+    """Expectile of the Q-values in the data that V estimates: 0.5 is the mean, towards 1 the
+    maximum."""
     inverse_temperature: Weight = 3.0
-    """How much an advantage counts when actions are imitated; 0 clones the data."""
+    """Weight of the advantage when logged actions are cloned; 0 clones all equally."""
     weight_limit: Rate = 100.0
-    """Most that one action may weigh."""
+    """Largest weight of one action."""
     policy_decay_steps: Count = 1_000_000
-    """Steps over which the policy's step size falls to 0 along a cosine; 0 keeps it as it is."""
+    """Steps over which the policy's learning rate decays to 0 along a cosine; 0 keeps it
+    constant."""
 
 
 PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}

@@ -35,108 +35,115 @@ class MSGConfig(Checked):
     """Settings of MSG; the defaults are the paper's and its authors'."""
 
     members: Positive = 64
-    """Number N of Q-functions in the ensemble; 1 with --ensemble none, whatever is given."""
+    """Number N of Q-functions in the ensemble. --ensemble none always has 1."""
     beta: Pessimism = -4.0
-    """Pessimism: weight of the ensemble's standard deviation in the policy objective, at most 0."""
+    """Pessimism: weight of the ensemble's standard deviation in the policy's objective, at most
+    0."""
     alpha: float = 0.1
-    """Weight of the support regulariser H; 0 leaves it (and its cost) out."""
+    """Weight of the support regulariser H; 0 turns it off and saves its cost."""
     regulariser_samples: Literal["shared", "own"] = "shared"
-    """Whose policy actions H is taken at: one sample for all members, the policy's own, which saves two
-    passes of nine; or, as in the paper, a sample of each member's own."""
+    """Which sampled actions the regulariser H uses. shared: the same sample as the policy update
+    (two of nine network passes cheaper). own: a separate sample for each member, as in the
+    paper."""
     ensemble: str = "deep"
-    """Kind of ensemble: deep, multihead, mimo, batch, tree, prior, dropout, none (a single Q-function),
-    or module:Name of your own."""
+    """Kind of ensemble: deep, multihead, mimo, batch, tree, prior, dropout, none (a single
+    Q-function), or your own module:Name."""
     targets: TargetName = "independent"
-    """Rule for the TD targets: each member's own, its own from a pair of networks (double-q), or one
-    for all members."""
+    """TD targets. independent: each member's own. double-q: each member's own, the smaller value of
+    its two networks. shared-mean, shared-lcb, shared-min: one target for all members, from their
+    mean, lower confidence bound or minimum."""
     target_beta: Pessimism | None = None
-    """Weight of the standard deviation in shared-lcb's target, at most 0; beta unless given."""
+    """Weight of the standard deviation in the target of shared-lcb, at most 0. If omitted: beta."""
     next_actions: Literal["own", "shared"] = "own"
-    """With a shared target: each member brings a next action of its own, as in the authors' code, or all
-    take one."""
+    """Next actions in shared targets. own: each member samples its own, as in the authors' code.
+    shared: one for all members."""
     min_over: Literal["members", "batch"] = "members"
-    """What the policy climbs with shared-min: the smallest value of each state, as the paper says, or
-    the single smallest value of the whole batch, as the authors' code has it."""
+    """What the policy maximises with shared-min. members: the minimum over members in each state,
+    as in the paper. batch: the single minimum over members and batch, as in the authors' code."""
     double_q: Literal["mean", "sum"] = "mean"
-    """TD loss of a double-q member: half the mean over batch and both networks, with a random weight for
-    each, as the authors have it; or the sum over both with one weight, as in chary before 0.2."""
+    """TD loss of a double-q member. mean: half the mean over the batch and both networks, with
+    separate random weights, as in the authors' code. sum: the sum over both networks with one
+    random weight, as in chary before 0.2."""
     bound: Bound = "state"
-    """What the policy climbs: the expectation over states of the bound (Eq. 7), the bound of the
-    expectation (Appendix G), or the bound of what an action changes, Q_i(s, pi(s)) - Q_i(s, a) with the
-    logged a, from which members' offsets are gone (relative)."""
+    """What the policy maximises. state: the mean over states of the bound (Eq. 7). expectation: the
+    bound of the mean value (Appendix G). relative: the bound of Q_i(s, pi(s)) - Q_i(s, logged
+    action), in which offsets between members cancel."""
     ddof: Literal[0, 1] | None = None
-    """Subtracted from N in the variance that the bound is made of; by default the authors' choice: 1 for
-    multihead and mimo, 0 for all others."""
+    """Number subtracted from N in the variance of the bound. If omitted: 1 for multihead and mimo,
+    0 for all others, as in the authors' code."""
     hidden: Layers = (256, 256, 256)
-    """Sizes of the hidden layers, of the policy and of each Q-function."""
+    """Sizes of the hidden layers of the policy and of each Q-function."""
     layer_norm: bool = False
     """Layer normalisation in each hidden layer of the Q-functions, before the ReLU."""
     mimo_repetition: Fraction = 0.5
-    """Share of a batch that all members of a mimo ensemble see in the same place."""
+    """Share of a batch, from 0 to 1, whose rows all members of a mimo ensemble see in the same
+    order."""
     modulation: Modulation = "sign"
-    """How the vectors of a batch ensemble start: random signs, or Gaussian around 1."""
+    """Initial vectors of a batch ensemble. sign: random signs. gaussian: normal around 1."""
     shared_layers: Count = 1
-    """Hidden layers that the members of a tree ensemble share."""
+    """Number of hidden layers that the members of a tree ensemble share."""
     prior_scale: Weight = 1.0
-    """Weight of the fixed random networks in a prior ensemble."""
+    """Weight of the fixed random networks in a prior ensemble, at least 0."""
     dropout: Annotated[float, Gt(0.0), Lt(1.0)] = 0.1
-    """Share of hidden units that each member of a dropout ensemble does without."""
+    """Dropout rate of a dropout ensemble, above 0 and below 1."""
     batch_size: Positive = 256
-    """Transitions in a batch."""
+    """Transitions per batch."""
     member_rows: MemberRows = "auto"
-    """Rows of a batch that each member learns from: the whole, or a share of its own (split). By default
-    as the authors have it: split for batch ensembles, whole for all others."""
+    """Rows of a batch that each member learns from. whole: all. split: its own share. auto: split
+    for batch ensembles, whole for all others, as in the authors' code."""
     discount: Fraction = 0.99
     """Discount factor gamma."""
     critic_learning_rate: Rate = 3e-4
-    """Adam's step size for the Q-functions."""
+    """Adam's learning rate for the Q-functions."""
     policy_learning_rate: Rate = 3e-5
-    """Adam's step size for the policy."""
+    """Adam's learning rate for the policy."""
     tau: Share = 0.005
-    """Share of the new parameters that enters the target networks at every step."""
+    """Target networks move by this share towards the new parameters at every step."""
     random_weights: bool = True
-    """Multiply each squared TD error by a draw from U[0, 2], a different one for every member."""
+    """Multiply each squared TD error by a random number from U[0, 2], separately for every
+    member."""
     warmup_steps: Count = 50_000
-    """First steps, in which the policy is cloned from the data while the critics learn as usual."""
+    """Number of first steps in which the policy is cloned from the data. The critics learn as
+    usual."""
     entropy: Literal["tuned", "fixed", "off"] = "tuned"
-    """Entropy bonus on the policy: temperature tuned to a target entropy, fixed, or no bonus."""
+    """Entropy bonus of the policy. tuned: its temperature is tuned to a target entropy. fixed:
+    constant temperature. off: no bonus."""
     temperature: Rate = 1.0
-    """Weight of the entropy bonus: where tuning starts, or the fixed value."""
+    """Weight of the entropy bonus: the initial value if tuned, else the fixed value."""
     temperature_learning_rate: Rate = 3e-4
-    """Adam's step size for the logarithm of the temperature."""
+    """Adam's learning rate for the logarithm of the temperature."""
     target_entropy: TargetEntropy = "auto"
-    """Entropy of the policy that tuning aims at, in nats over all action dimensions; auto is minus their
-    number."""
+    """Target entropy of the policy, in nats over all action dimensions (auto: minus their
+    number)."""
 
     cloning: Weight = 0.0
-    """Weight nu of a cloning penalty that stays on the policy, against the bound divided by E|Q|, or by
-    E|D| where it is relative; 0 for
-    none."""
+    """Weight nu of a permanent cloning penalty on the policy; 0 for none. The bound is divided by
+    E|Q|, or by E|D| with --bound relative, so that nu does not depend on the rewards' scale."""
     cloning_loss: Literal["squared", "likelihood"] = "squared"
-    """The penalty: the squared distance between the policy's mode and the logged action, or minus the
-    logged action's log-likelihood."""
+    """The cloning penalty. squared: squared distance between the policy's mode and the logged
+    action. likelihood: minus the logged action's log-likelihood."""
     policy: Literal["gaussian", "deterministic"] = "gaussian"
-    """A squashed Gaussian, or one action a state, with clipped noise on it in TD targets as in TD3; a
-    sample of it has the same noise."""
+    """gaussian: a squashed Gaussian. deterministic: one action per state, with clipped noise in TD
+    targets as in TD3; samples have the same noise. Needs --entropy off."""
     target_noise: Weight = 0.2
-    """Deviation of that noise."""
+    """Standard deviation of the noise of a deterministic policy."""
     target_noise_clip: Weight = 0.5
     """Largest magnitude of that noise."""
     policy_every: Positive = 1
-    """Updates of the critics for one of the policy."""
+    """Update the policy once in this many critic updates."""
     policy_average: Fraction = 0.0
-    """Share of the policy's new weights that enters, at every step, the average that acts; 0 acts by the
+    """Rate of the moving average of the policy's weights that acts, from 0 to 1; 0 acts with the
     weights themselves."""
     critic_loss: Literal["squared", "hl-gauss"] = "squared"
-    """Regression to the TD target by its squared error, or by cross-entropy over bins of values."""
+    """squared: squared TD error. hl-gauss: cross-entropy over bins of values."""
     bins: Several = 101
-    """Bins of values for hl-gauss."""
+    """Number of value bins of hl-gauss, at least 2."""
     value_range: tuple[float, float] | Literal["auto"] = "auto"
-    """Lowest and highest value of the bins; auto are the least and the most that the data's rewards can
-    add up to."""
+    """Lowest and highest value of the bins. auto: the smallest and largest possible return with the
+    data's rewards."""
     sass: Weight = 0.0
-    """Weight of the authors' self-supervised loss on the critics' features (theirs is 1), which the
-    paper's runs do without."""
+    """Weight of the authors' self-supervised loss on the critics' features; 0 as in the paper's
+    runs, 1 is the authors' value."""
 
     BEFORE: ClassVar[dict[str, Any]] = {
         "next_actions": "shared",

@@ -50,7 +50,7 @@ def make_critics(config: MSGConfig, observation_size: int, action_size: int) -> 
     if TARGETS[config.targets].shared and ensemble.arrange is not None:
         raise CharyError(
             f"--ensemble {config.ensemble} does not go with --targets {config.targets}: its members see "
-            "different rows side by side, so there is no next value to share. Use --targets independent "
+            "different rows in one pass, so they share no next value. Use --targets independent "
             "or double-q, or --ensemble deep."
         )
     return ensemble

@@ -108,9 +108,7 @@ class Grid:
 
 
 _CQL = (0.0, 0.45, 0.9, 1.36, 1.81, 2.27, 2.32, 3.18, 3.63, 4.09, 4.55, 5.0)
-_MISPRINT = (
-    "The values are evenly spaced but for 2.32, where about 2.73 would stand: likely a misprint."
-)
+_MISPRINT = "The values are evenly spaced except 2.32, which is likely a misprint for about 2.73."
 _TENTHS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 GRIDS: dict[str, dict[str, Grid]] = {
     "msg": {
@@ -134,7 +132,7 @@ GRIDS: dict[str, dict[str, Grid]] = {
         "msg-paper-antmaze": Grid(
             {"alpha": _CQL},
             "Appendix B.1",
-            "The text speaks of 8 choices for every method but lists these 12. " + _MISPRINT,
+            "The paper says 8 choices for every method but lists these 12. " + _MISPRINT,
         ),
     },
     "fbrc": {

@@ -35,10 +35,10 @@ class ReBRACConfig(TD3Config):
     critic_learning_rate: Rate = 1e-3
     policy_learning_rate: Rate = 1e-3
     policy_penalty: Weight = 0.01
-    """Weight beta_1 of the policy's squared distance from logged actions, searched for each task."""
+    """Weight beta_1 of the policy's squared distance from logged actions. Tune it for each task."""
     critic_penalty: Weight = 0.01
-    """Weight beta_2 of the next action's squared distance from the logged one in the TD target,
-    searched for each task."""
+    """Weight beta_2 of the next action's squared distance from the logged one in the TD target.
+    Tune it for each task."""
 
 
 PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}

@@ -37,7 +37,7 @@ class REMConfig(EntropyConfig):
     members: Positive = 200
     """Number N of Q-functions."""
     ensemble: Kind = "multihead"
-    """One trunk with N outputs, the authors' choice, or N separate networks."""
+    """multihead: one trunk with N outputs, as in the paper. deep: N separate networks."""
 
 
 # The paper's runs are of games; the lengths here are those of the other methods built on SAC.

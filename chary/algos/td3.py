@@ -36,7 +36,7 @@ class TD3Config(CriticConfig):
     noise_clip: Weight = 0.5
     """Largest magnitude of that noise."""
     policy_delay: Positive = 2
-    """Steps of the critics to one of the policy and of the target networks."""
+    """Critic updates per update of the policy and the target networks."""
 
 
 POLICY_METRICS = ("policy/loss", "policy/q", "policy/distance")

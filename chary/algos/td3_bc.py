@@ -26,7 +26,8 @@ class TD3BCConfig(TD3Config):
     """Settings of TD3+BC; the defaults are the authors'."""
 
     alpha: Weight = 2.5
-    """Weight of the value, of mean magnitude 1, against the squared distance from logged actions."""
+    """Weight of the value (scaled to a mean absolute value of 1) against the squared distance from
+    logged actions."""
 
 
 PAPER: dict[str, Any] = {"normalise_observations": "moments", "steps": 1_000_000, **LONG_RUN}

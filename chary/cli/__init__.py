@@ -9,15 +9,15 @@ from chary.version import __version__
 
 COMMANDS = {
     "train": "train an algorithm on a dataset: chary train msg --dataset pointmaze-umaze",
-    "resume": "resume an interrupted run, to the same bits",
+    "resume": "resume an interrupted run; the result is bit-identical",
     "eval": "run a trained policy in its task",
     "runs": "table of run folders with last and best scores",
-    "report": "run folders as one page: curves, ensemble health, mazes: chary report runs",
-    "watch": "a page in the browser that follows runs as they train: chary watch runs",
-    "study": "train variants in several seeds and compare them: chary study targets",
-    "reproduce": "make the project's tables again: chary reproduce antmaze --dry-run",
+    "report": "one HTML page about run folders: curves, ensemble health, mazes: chary report runs",
+    "watch": "a live page in the browser about runs in training: chary watch runs",
+    "study": "train variants with several seeds and compare them: chary study targets",
+    "reproduce": "repeat the project's own results: chary reproduce antmaze --dry-run",
     "data": "list, show, check, import, export, download and collect datasets",
-    "demo": "collect, train, evaluate and draw a small maze, from nothing",
+    "demo": "collect a small maze's data, train, evaluate, draw and report",
     "theory": "the paper's analyses: linear, chain, width, all",
     "bench": "speed: updates, ensembles, feeds, start, population, simulation, report, logging",
 }
@@ -29,14 +29,14 @@ def usage() -> str:
     return (
         f"chary {__version__}: offline reinforcement learning that knows where the data ends\n\n"
         f"usage: chary COMMAND [OPTIONS]\n\n{lines}\n\n"
-        "`chary COMMAND --help` explains each. Results go to standard output (--json for programs),\n"
+        "`chary COMMAND --help` explains a command. Results go to standard output (--json: as JSON),\n"
         "progress to standard error. Exit codes: 0 done, 1 `data check` found errors,\n"
         "2 wrong input, 130 interrupted."
     )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; errors that a user can mend become one message and exit code 2."""
+    """Run one command; errors that a user can fix become one message and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     show_warnings_plainly()
     try:
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as with `| head`
         sys.stderr.close()
         return 141
-    except OSError as error:  # no room, no permission, a name too long: the user's to mend
+    except OSError as error:  # no room, no permission, a name too long: the user's to fix
         where = f"{error.filename}: " if error.filename else ""
         print(f"chary: error: {where}{error.strerror or error}.", file=sys.stderr)
         return 2

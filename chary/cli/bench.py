@@ -55,8 +55,8 @@ def updates(members: tuple[int, ...] = (), out: Path | None = None, json: Flag =
     """Time MSG updates on random data (29 observations, 8 actions, batches of 256).
 
     Args:
-        members: Only cases with these numbers of members; all by default.
-        out: Folder to write the table into, as a page.
+        members: Measure only cases with these numbers of members. If omitted: all.
+        out: Folder for a Markdown page with the table.
         json: Print the table as one JSON object.
     """
     from chary.bench.timing import BATCH

@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
         """Collect pointmaze-umaze, train behavioural cloning and MSG, compare, draw and report.
 
         Args:
-            out: Folder for runs, figure and report; complete runs in it are used again.
+            out: Folder for runs, figure and report. Complete runs in it are reused.
             seed: Seed of training and evaluation.
             json: Print the table as one JSON object.
         """

@@ -31,14 +31,14 @@ def main(arguments: list[str]) -> int:
 
         Args:
             run: The run folder.
-            episodes: How many episodes to run.
-            which: The last state of the run, or the one that scored best while training.
-            act: How the policy acts: mode, sample, best-of-32 (of so many samples the one with the
-                largest bound), or both mode and sample, which runs every start twice.
-            env: Simulator to run in instead of the dataset's: a Gymnasium id, or module:make of your
-                own, found from the current folder.
+            episodes: Number of episodes.
+            which: The last checkpoint of the run, or the one with the best score in training.
+            act: How the policy acts. mode: its mode. sample: sampled actions. both: one evaluation of
+                each. best-of-32: of 32 samples the one with the largest lower confidence bound.
+            env: Simulator instead of the dataset's: a Gymnasium id, or your own module:make, imported
+                from the current folder.
             seed: Seed of the episodes' starts and of sampled actions.
-            json: Print the result, every episode included, as one JSON object.
+            json: Print the result, including every episode, as one JSON object.
         """
         require(episodes >= 1, "episodes", episodes, "at least 1")
         require(seed >= 0, "seed", seed, "at least 0")

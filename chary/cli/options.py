@@ -17,8 +17,8 @@ from chary.training.resolve import configure
 from chary.training.run_config import RunConfig, RunSpec
 
 PRESET_HELP = (
-    "Settings to start from: auto (what suits the dataset), none (the paper's defaults), paper (the "
-    "paper's for this dataset and number of members), or one of "
+    "Settings to start from: auto (chosen by the dataset's name), none (the algorithm's defaults), "
+    "paper (the paper's settings for this dataset and number of members), or one of "
 )
 
 Option = tuple[str, Any, "Field[Any]"]

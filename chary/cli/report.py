@@ -16,15 +16,15 @@ def main(arguments: list[str]) -> int:
         format: Literal["html", "md"] = "html",
         json: Flag = False,
     ) -> None:
-        """Turn run folders into one page: scores, curves, ensembles, mazes, data, how to repeat it.
+        """Write one page about run folders: scores, curves, ensemble health, mazes, data, commands.
 
         Args:
-            runs: Run folders, or folders that hold them.
-            out: File to write: report.html by default, or with --format md report.md, whose figures
-                go beside it.
-            format: html for a page that opens anywhere, without a network; md for tables and static
-                figures that fit into a paper or a README.
-            json: Print what the page shows as one JSON object, and write nothing.
+            runs: Run folders, or folders that contain run folders.
+            out: File to write. If omitted: report.html, or with --format md report.md and its figures
+                in the same folder.
+            format: html: a page that opens in any browser without a network. md: tables and static
+                figures for a paper or a README.
+            json: Print the page's data as one JSON object and write nothing.
         """
         from chary.report.page_data import page_data
         from chary.report.story import read_runs

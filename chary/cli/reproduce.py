@@ -12,7 +12,7 @@ from chary.errors import CharyError, unknown_name
 PAGES = {"antmaze": "MSG on D4RL's antmaze: scores, independence, size, cheaper ensembles"}
 COLUMNS = {
     "table": "table", "dataset": "dataset", "cells": "cells", "seeds": "seeds", "runs": "runs",
-    "updates": "updates a run", "hours": "hours", "memory": "memory (MB)",
+    "updates": "updates per run", "hours": "hours", "memory": "memory (MB)",
 }  # fmt: skip
 
 
@@ -39,19 +39,19 @@ def main(arguments: list[str]) -> int:
         dry_run: Flag = False,
         json: Flag = False,
     ) -> None:
-        """Train what the tables are made of and write them. Run again to resume where it stopped.
+        """Train the runs of the tables and write the tables. The same command resumes.
 
         Args:
-            tables: Only these: scores, independence, size, ensembles. All by default.
+            tables: Only these tables: scores, independence, size, ensembles. If omitted: all.
             budget: small (4 members, 40,000 to 100,000 updates, two or three seeds) or paper (64
                 members, 2,000,000 updates, five seeds; for GPUs).
             data: Folder with antmaze-umaze-v2.hdf5 and so on.
-            mazes: Only these datasets, such as antmaze-umaze-v2.
-            seeds: Only these seeds.
+            mazes: Only these datasets, such as antmaze-umaze-v2. If omitted: all.
+            seeds: Only these seeds. If omitted: all.
             runs: Folder for the run folders.
             out: Folder for pages, numbers and figures.
             jobs: Runs trained at once, each on its share of the cores.
-            dry_run: Print runs, hours and memory; train nothing.
+            dry_run: Only print the runs, hours and memory.
             json: Print the result as one JSON object.
         """
         from chary.study import antmaze

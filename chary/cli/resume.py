@@ -27,19 +27,19 @@ def main(arguments: list[str]) -> int:
         yes: Flag = False,
         json: Flag = False,
     ) -> None:
-        """Resume an interrupted run; it ends in the same bits as if never interrupted.
+        """Resume an interrupted run. The result is bit-identical to an uninterrupted run.
 
-        Runs that are trained together are resumed together.
+        Resuming one run of a population resumes all runs of its group.
 
         Args:
-            run: The run folder, or one that holds the folders of a population.
-            steps: Lengthen the run to this many steps.
-            alone: From now on train it without those beside it, to the same numbers but for rounding.
-            devices: From now on train it on so many devices, to the same numbers but for rounding.
-            coordinator: In several processes, each started with this command: HOST:PORT of process 0.
-            processes: How many processes there are.
-            process: Index of this process, from 0. Process 0 needs the run folder.
-            yes: Do not ask before training for days.
+            run: The run folder, or the folder of a population.
+            steps: Extend the run to this many steps.
+            alone: Resume this run only. It leaves its group permanently; results change by rounding.
+            devices: Train on this many devices from now on. Results change by rounding.
+            coordinator: HOST:PORT of process 0, to train in several processes with this command in each.
+            processes: Number of processes.
+            process: Index of this process, from 0. Only process 0 needs the run folder.
+            yes: Do not ask before training that takes more than a day.
             json: Print the result as one JSON object.
         """
         with joined(coordinator, processes, process) as leads:

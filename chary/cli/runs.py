@@ -19,7 +19,7 @@ COLUMNS = {
 }  # fmt: skip
 USUAL = {"act": (None, "mode"), "last_sampled": (None,), "diverged": (False,)}
 """Columns that are shown only where a run has something else in them."""
-SCORES = "last and best: normalised score, or return where a task has no references"
+SCORES = "last and best: normalised score, or return if the task has no reference scores"
 
 
 def main(arguments: list[str]) -> int:
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         """Table of the run folders below a folder, with their last and best scores.
 
         Args:
-            folder: Where to look.
+            folder: Folder with run folders.
             json: Print the table as one JSON object.
         """
         if not folder.is_dir():
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
             try:
                 rows.append(describe(RunFolder.open(path)))
             except CharyError as error:  # other programs have files of that name too
-                warnings.warn(f"{error} Passed over.", stacklevel=1)
+                warnings.warn(f"{error} Skipped.", stacklevel=1)
         _show(rows, as_json=json)
 
     tyro.cli(runs, args=arguments, prog="chary runs")

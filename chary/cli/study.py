@@ -11,10 +11,10 @@ from chary.config import require
 from chary.errors import unknown_name
 
 STUDIES = {
-    "targets": "Compare rules for the TD targets: are the paper's independent targets what matters?",
-    "ensembles": "Compare kinds of ensembles: do cheaper ones do what separate networks do?",
+    "targets": "Compare kinds of TD targets: do independent targets matter?",
+    "ensembles": "Compare kinds of ensembles: can cheaper kinds replace separate networks?",
     "size": "Compare ensemble sizes, for several beta and alpha: how many members are needed?",
-    "baselines": "Compare algorithms, each with its own settings of a preset, for the same steps.",
+    "baselines": "Compare algorithms with their own settings, for the same number of steps.",
 }
 EPISODES = 100
 """Of every evaluation on the way: these count in a study, as the last one does."""
@@ -97,10 +97,10 @@ def main(arguments: list[str]) -> int:
 def _own(name: str) -> list[Option]:
     """Options of what the study compares."""
     if name == "baselines":
-        words = "Only these algorithms, or algorithm:preset; all by default."
+        words = "Only these algorithms, or algorithm:preset. If omitted: all."
         return [option("algos", tuple[str, ...], (), words)]
     if name != "size":
-        return [option("kinds", tuple[str, ...], (), "Only these kinds; all by default.")]
+        return [option("kinds", tuple[str, ...], (), "Only these kinds. If omitted: all.")]
     return [
         option("sizes", tuple[int, ...], (1, 4, 16, 64), "Numbers of members to compare."),
         option("betas", tuple[float, ...], (-4.0,), "Values of beta, each with every alpha."),
@@ -114,15 +114,15 @@ def _common(name: str) -> list[Option]:
     """Options of every study."""
     runs = Path("runs") / f"study-{name}"
     return [
-        option("seeds", tuple[int, ...], (0, 1, 2), "Seeds, each of which trains every cell once."),
-        option("runs", Path, runs, "Folder for the run folders, <cell>-seed<k>."),
+        option("seeds", tuple[int, ...], (0, 1, 2), "Seeds. Every variant is trained once with each."),
+        option("runs", Path, runs, "Folder for the run folders, <variant>-seed<k>."),
         option(
-            "out", Path | None, None, "Folder for page, numbers and figure; by default that of the runs."
+            "out", Path | None, None, "Folder for page, numbers, figure. If omitted: that of the runs."
         ),
         option(
             "jobs",
             int | None,
             None,
-            "Runs trained at once, each on its share of the cores; by default one a core.",
+            "Runs trained at once, each on its share of the cores. If omitted: one per core.",
         ),
     ]  # fmt: skip

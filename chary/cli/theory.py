@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 SUMMARIES = {
     "linear": "Theorem 3.1 in a linear-Gaussian MDP: how often shared targets are optimistic",
-    "chain": "five rules for targets on a chain with a gap in the data",
+    "chain": "five kinds of targets on a chain with a gap in the data",
     "width": "NTK and maximal-update networks of growing width against infinite width",
-    "all": "all three, and a page that sums them up",
+    "all": "all three, and a summary page",
 }
 Out = Annotated[Path, tyro.conf.arg(help="Folder for figures (.png) and numbers (.json).")]
 Json = Annotated[Flag, tyro.conf.arg(help="Print the result as one JSON object.")]
@@ -77,12 +77,12 @@ def all_(options: list[str]) -> None:
     def everything(
         out: Path = Path("theory"), preset: str = "quick", seed: int = 0, json: Flag = False
     ) -> None:
-        """Run the linear, chain and width experiments and write a page that sums them up.
+        """Run the linear, chain and width experiments and write a summary page.
 
         Args:
             out: Folder for figures (.png), numbers (.json) and the page (summary.md).
-            preset: Sizes: quick, or paper, which is meant for a GPU.
-            seed: Seed of everything random.
+            preset: quick, or paper, which needs a GPU.
+            seed: Seed of all random numbers.
             json: Print the claims as one JSON object.
         """
         claims, page, spent = run_all(preset, seed, out)
@@ -117,7 +117,7 @@ def _parse(
         make_dataclass(name.capitalize(), fields),
         args=options,
         prog=f"chary theory {name}",
-        description=f"{SUMMARIES[name].capitalize()}.",
+        description=f"{SUMMARIES[name][0].upper()}{SUMMARIES[name][1:]}.",
         config=(tyro.conf.OmitArgPrefixes,),
     )
     return Options(parsed.config, parsed.out, parsed.json)

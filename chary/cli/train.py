@@ -29,33 +29,29 @@ def _train(algorithm: str, options: list[str]) -> int:
         prog=f"chary train {algorithm}",
         description=f"Train {algorithm} ({SUMMARIES[algorithm]}) on a dataset.",
         own=[
-            option(
-                "seeds", tuple[int, ...], (), "Train a run of each of these seeds, side by side."
-            ),
+            option("seeds", tuple[int, ...], (), "Train one run for each of these seeds, at once."),
             option(
                 "population",
                 tuple[str, ...],
                 (),
-                "Train a run of every combination, side by side: alpha=0,0.1,0.5 beta=-4,-8. A name "
-                "stands for a grid of the paper, such as paper-antmaze.",
+                "Train one run for every combination of values, at once: alpha=0,0.1,0.5 beta=-4,-8. "
+                "A name such as paper-antmaze is one of the paper's search grids.",
             ),
             option(
                 "coordinator",
                 str | None,
                 None,
-                "Train in several processes, on one host or many, each started with this same command: "
-                "HOST:PORT at which process 0 is to be found.",
+                "Train in several processes on one or more hosts: HOST:PORT of process 0. Start each "
+                "process with this command and its own --process.",
             ),
-            option(
-                "processes", int | None, None, "How many processes there are, with --coordinator."
-            ),
+            option("processes", int | None, None, "Number of processes, with --coordinator."),
             option(
                 "process",
                 int | None,
                 None,
                 "Index of this process, from 0. Process 0 writes the run folder.",
             ),
-            option("yes", Flag, False, "Do not ask before training for days."),
+            option("yes", Flag, False, "Do not ask before training that takes more than a day."),
         ],
     )
     spec, own = parsed.spec, parsed.own

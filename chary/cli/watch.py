@@ -20,13 +20,15 @@ def main(arguments: list[str]) -> int:
         port: int = 0,
         open: bool = True,
     ) -> None:
-        """A page that follows the runs below a folder as they train. Only this machine can see it, at an
-        address with a secret in it, and nothing can be changed through it. Ctrl-C ends it.
+        """Serve a live page about the runs in a folder.
+
+        The page is read-only. Only this machine can open it, at an address with a secret. Ctrl-C stops
+        the server.
 
         Args:
-            folder: Where to look; runs that appear later are shown too.
-            port: Port on this machine; 0 takes any that is free.
-            open: Open the page in a browser, where a person at a desktop has asked.
+            folder: Folder with run folders. Runs that start later appear too.
+            port: Port on this machine; 0 takes any free port.
+            open: Open the page in a browser, if the command runs in a terminal on a desktop.
         """
         require(port == 0 or 1024 <= port < 65536, "port", port, "0, or from 1024 to 65535")
         if not folder.is_dir():
@@ -35,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
         live = make_live(folder, port=port)
         print(live.address, flush=True)
-        say(f"Watching {folder}. Ctrl-C ends it.")
+        say(f"Watching {folder}. Ctrl-C stops the server.")
         if open and _at_a_desktop():
             webbrowser.open(live.address)
         live.run()

@@ -12,9 +12,9 @@ from chary.errors import CharyError, unknown_name
 
 
 def load(name_or_path: str | Path, *, data_file: str | Path | None = None) -> Dataset:
-    """The dataset of that name, or in that file.
+    """Load a dataset by its name or from a file.
 
-    With `data_file`, the named dataset is read from there instead of from where its source keeps it.
+    `data_file` is a file with the named dataset's data, instead of the one in the cache.
     """
     text = str(name_or_path)
     named = sources.find(text)

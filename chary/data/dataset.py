@@ -43,28 +43,28 @@ class Dataset:
     actions: np.ndarray
     """(transition, action), float32, in the environment's own units."""
     rewards: np.ndarray
-    """(transition,), float32, as logged: learning applies its own scale and shift."""
+    """(transition,), float32, as logged; training applies its own scale and shift."""
     next_observations: np.ndarray
     terminals: np.ndarray
-    """(transition,), bool: the task itself ended here, nothing follows."""
+    """(transition,), bool: the task itself ended here."""
     timeouts: np.ndarray
-    """(transition,), bool: the episode was cut here, though the task would have gone on."""
+    """(transition,), bool: the episode was cut off here; the task did not end."""
     name: str
     action_low: np.ndarray
     action_high: np.ndarray
     metadata: dict[str, str] = field(default_factory=dict)
     """Where the data comes from, in words."""
     origin: str = ""
-    """What `load` finds it by again, a name or a file; empty for data from memory."""
+    """Name or file from which `load` can load it again; empty for data from memory."""
     data_file: str = ""
-    """The file that a named dataset was read from, where the user gave one."""
+    """The file given by the user for a named dataset."""
     observation_names: tuple[str, ...] = ()
-    """What the dimensions of observations are called; nothing where nobody said."""
+    """Names of the observation dimensions, if known."""
     action_names: tuple[str, ...] = ()
     source_rows: np.ndarray | None = None
-    """(transition,), the row of the user's own file that each comes from."""
+    """(transition,), the row of the user's file from which each transition comes."""
     times: np.ndarray | None = None
-    """(transition,), when each was logged: seconds for dates, otherwise the log's own unit."""
+    """(transition,), time of logging: in seconds for dates, otherwise in the log's own unit."""
 
     @classmethod
     def from_columns(
@@ -79,13 +79,11 @@ class Dataset:
         observation_names: Iterable[str] = (),
         action_names: Iterable[str] = (),
     ) -> "Dataset":
-        """Check the columns (D4RL's names) and put them in order.
+        """Check the columns (D4RL's names) and make a dataset.
 
-        Beside them there may be `source_rows` and `times`.
-
-        `next_observations` may be missing: each is then the next row's observation, and rows that
-        were cut (a time limit, or the end of the data) are left out, because what followed them is
-        not known.
+        `source_rows` and `times` are optional. Without `next_observations` the next row's observation
+        is used, and rows that were cut off (by a time limit, or at the end of the data) are left out,
+        because their next observation is unknown.
         """
         source = source or name
         arrays = checked_columns(columns, source)

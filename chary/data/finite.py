@@ -60,8 +60,8 @@ def is_finite_set(actions: np.ndarray, choices: tuple[Choice, ...]) -> bool:
 
 
 CAN = (
-    "chary learns actions that are amounts: its policy chooses any number between the bounds, and "
-    "takes near numbers for similar actions. It has no method for a choice among kinds"
+    "chary learns continuous actions: its policy chooses any number between the bounds and treats "
+    "nearby numbers as similar actions. It has no method for a choice among categories"
 )
 
 

@@ -35,16 +35,16 @@ def dataset(
     action_names: Sequence[str] = (),
     name: str = "data",
 ) -> Dataset:
-    """A dataset from arrays, a row for every step in the order in which they were logged.
+    """Make a dataset from arrays, with one row per step in logged order.
 
-    Where episodes end must be known: `episodes` has an id for each row (rows of one id are one episode,
-    and stand together), `terminals` is true where the task itself ended, `timeouts` where an episode was
-    only cut. An episode by its id is cut at its last row, unless `terminals` says that the task ended
-    there. Without `next_observations` the next row's observation is taken, and the last row of an
-    episode that was cut is left out.
+    Episode ends are required: `episodes` has an id for each row (consecutive rows with one id are one
+    episode), `terminals` is true where the task itself ended, `timeouts` where an episode was only cut
+    off. The last row of an id counts as cut off, unless `terminals` is true there. Without
+    `next_observations` the next row's observation is used, and the last row of an episode that was cut
+    off is left out.
 
-    Bounds of actions are one number or one for each column, or "data" for what was seen; they may be
-    left out where all actions lie in [-1, 1].
+    Action bounds are one number, one per column, or "data" for the logged minimum and maximum. They are
+    optional if all actions lie in [-1, 1].
     """
     columns = {
         "observations": _matrix(name, "observations", observations),
@@ -160,7 +160,7 @@ def _last_rows(name: str, ids: np.ndarray, rows: int) -> np.ndarray:
     if again.size:
         row = int(starts[again[0]])
         raise CharyError(
-            f"{name}: episode {ids[row]} comes back in row {row}: rows of an episode stand together. "
+            f"{name}: episode {ids[row]} comes back in row {row}: an episode must be consecutive rows. "
             "Sort the rows by episode and time."
         )
     return last

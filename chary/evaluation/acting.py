@@ -82,5 +82,7 @@ def resolve(act: str) -> Ways:
         return WAYS[act]
     found = re.fullmatch(r"best-of-([1-9]\d{0,3})", act)
     if found is None:
-        raise CharyError(f"--act is '{act}', but must be mode, sample, both or best-of-32, say.")
+        raise CharyError(
+            f"--act is '{act}', but must be mode, sample, both, or best-of-N such as best-of-32."
+        )
     return Ways(best_of(int(found[1])))

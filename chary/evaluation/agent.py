@@ -25,20 +25,20 @@ BLOCK = 16
 
 
 class Uncertainty(NamedTuple):
-    """What the critics say of state-action pairs, in the learner's reward units."""
+    """The critics' values of state-action pairs, in the learner's reward units."""
 
     members: np.ndarray
-    """(member, batch): each critic's own value."""
+    """(member, batch): each critic's value."""
     mean: np.ndarray
     std: np.ndarray
-    """Their standard deviation: what the doubt is measured by. Infinite where nothing is known, because
-    the input or a critic's value is no number; never 0 for want of a number."""
+    """Their standard deviation, the measure of uncertainty. Infinite if the input or a critic's value is
+    NaN or infinite."""
     lcb: np.ndarray
-    """mean + beta * std: the bound that the policy climbs. Minus infinity where nothing is known."""
+    """mean + beta * std, the bound that the policy maximises. Minus infinity where std is infinite."""
 
 
 class Agent:
-    """Acts, and says how sure it is. Made by `chary.train` and `chary.open_run`."""
+    """A trained policy with its critics. Made by `chary.train` and `chary.open_run`."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class Agent:
         self.state = state
         self.scaling = scaling
         self.task = task
-        """The simulator that belongs to the dataset, if there is one."""
+        """The dataset's simulator, if there is one."""
         self.seed = seed
         self.folder = folder
-        """The run folder this was learned in."""
+        """The run folder."""
         self.env = env
-        """The simulator that the run names, which is made when it is needed."""
+        """The simulator named by the run; it is made when needed."""
         self.names = names
-        """What the data's columns are called, where that is known."""
+        """Names of the data's columns, if known."""
 
     def act(
         self,
@@ -73,11 +73,11 @@ class Agent:
         best_of: int | None = None,
         invalid: Invalid = "refuse",
     ) -> np.ndarray:
-        """Actions for one observation or a batch: the policy's mode, a sample with a JAX key, or with
-        `best_of` the sample of so many whose lower confidence bound is largest.
+        """Actions for one observation or a batch.
 
-        Observations with NaN or infinite values are refused; with `invalid="outside"` their rows of
-        actions are NaN instead.
+        By default the policy's mode; with a JAX key a sample; with `best_of` the one of that many
+        samples with the largest lower confidence bound. Observations with NaN or infinite values are an
+        error; with `invalid="outside"` their actions are NaN instead.
         """
         rows, sound = self._rows(observations, invalid)
         if key is None or best_of is not None:
@@ -125,14 +125,13 @@ class Agent:
     def uncertainty(
         self, observations: np.ndarray, actions: np.ndarray, *, invalid: Invalid = "refuse"
     ) -> Uncertainty:
-        """Each critic's value of the pairs, their mean, spread, and lower confidence bound.
+        """Each critic's value of the pairs, their mean, standard deviation and lower confidence bound.
 
-        Observations and actions that are NaN or infinite, and actions outside their bounds, are
-        refused. With `invalid="outside"` their answer is that nothing is known: NaN values, an infinite
-        standard deviation, a bound of minus infinity.
+        NaN or infinite inputs, and actions outside their bounds, are an error. With `invalid="outside"`
+        they get NaN values, an infinite standard deviation and a bound of minus infinity.
         """
         if self.algorithm.values is None or self.algorithm.beta is None:
-            raise CharyError("this algorithm has no critics, so it knows no uncertainty.")
+            raise CharyError("this algorithm has no critics, so it has no uncertainty.")
         bounds = self.scaling.action_low, self.scaling.action_high
         rows, sound = self._rows(observations, invalid)
         asked = actions_of(actions, *bounds, self.names.actions, invalid=invalid)
@@ -161,13 +160,13 @@ class Agent:
         paths: int = 0,
         stop_asked: Callable[[], bool] = lambda: False,
     ) -> EvalResult:
-        """Run the policy in a simulator: `env` is a Gymnasium environment or its id, `"module:make"`, or
-        a function that makes one. Without it, the task that belongs to the dataset; `evaluate(20)` is 20
-        episodes of that.
+        """Evaluate the policy in a simulator.
 
-        `act` is how: by its `mode`, by a `sample` at every step, by the sample with the largest bound of
-        32 (`best-of-32`), or `both` mode and sample, which runs every start twice and has the samples'
-        results in `EvalResult.sampled`.
+        `env` is a Gymnasium environment or its id, `"module:make"`, or a function that makes one; by
+        default the dataset's task. `evaluate(20)` runs 20 episodes of that task.
+
+        `act` is `mode`, `sample`, `best-of-32` (of 32 samples the one with the largest bound), or
+        `both`: mode and samples from the same starts, the latter in `EvalResult.sampled`.
         """
         if isinstance(env, int):
             env, episodes = None, env

@@ -59,7 +59,7 @@ def rows_of(
         raise CharyError(
             f"{what}: row {row}, column {_column(column, names)} is {number}, and {wrong.sum()} "
             f"value(s) in {wrong.any(axis=1).sum()} row(s) are not finite. Leave these rows out, or "
-            'ask with invalid="outside", which answers that nothing is known of them.'
+            'use invalid="outside", which gives them an infinite standard deviation.'
         )
     return _marked(rows, wrong)
 
@@ -82,8 +82,8 @@ def actions_of(
         raise CharyError(
             f"actions: row {row}, column {_column(column, names)} is {given.values[row, column]:g}, "
             f"outside its bounds [{low[column]:g}, {high[column]:g}], and {wrong.sum()} value(s) in "
-            f"{wrong.any(axis=1).sum()} row(s) are. The critics know no such action: keep to the "
-            'bounds, or ask with invalid="outside".'
+            f"{wrong.any(axis=1).sum()} row(s) are. The critics were not trained on such actions: "
+            'stay within the bounds, or use invalid="outside".'
         )
     marked = _marked(given.values, wrong)
     return Rows(marked.values, marked.sound & given.sound)

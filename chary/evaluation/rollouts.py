@@ -27,13 +27,13 @@ Act = Callable[[np.ndarray, Moments], np.ndarray]
 
 @dataclass(frozen=True)
 class EvalResult:
-    """What happened, episode by episode."""
+    """Results of an evaluation, episode by episode."""
 
     returns: np.ndarray
-    """Sum of the environment's own rewards in each episode."""
+    """Sum of the environment's rewards in each episode."""
     lengths: np.ndarray
     successes: np.ndarray | None
-    """Whether each episode succeeded; None where the task knows no success."""
+    """Whether each episode succeeded; None if the task has no success."""
     score: float | None
     """Normalised mean return, 0 to 100 between the task's reference returns."""
     rewards: list[np.ndarray]
@@ -41,13 +41,13 @@ class EvalResult:
     starts: np.ndarray
     """(episode, observation): where each episode began."""
     first_actions: np.ndarray
-    """(episode, action): what was done there."""
+    """(episode, action): the first action of each episode."""
     paths: list[np.ndarray]
     """Observations of the first few episodes, start and end included."""
     act: str = "mode"
     """How the policy acted: `mode` or `sample`."""
     sampled: "EvalResult | None" = None
-    """The same starts with sampled actions, where both were asked for."""
+    """The same starts with sampled actions, with `act="both"`."""
 
     @property
     def success(self) -> float | None:
@@ -62,7 +62,7 @@ class EvalResult:
         return float(self.lengths[self.successes].mean())
 
     def summary(self) -> dict[str, float | None]:
-        """The few numbers that tables show."""
+        """The numbers shown in tables."""
         return {
             "score": self.score,
             "success": self.success,

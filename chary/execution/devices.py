@@ -88,9 +88,9 @@ class Spread(NamedTuple):
             kind = there[0].platform
             raise CharyError(
                 f"--devices {devices}: there {'are' if len(there) > 1 else 'is'} {len(there)} here "
-                f"({kind}). A processor can pass for {devices}, to try it: set XLA_FLAGS="
-                f"--xla_force_host_platform_device_count={devices}. A run resumes on fewer, to the "
-                "same numbers but for rounding: `chary resume RUN --devices 1`."
+                f"({kind}). To try it on a CPU, set XLA_FLAGS="
+                f"--xla_force_host_platform_device_count={devices}. To resume a run on fewer devices, "
+                "with the same result up to rounding: `chary resume RUN --devices 1`."
             )
         if jax.process_count() > 1 and devices < len(there):
             raise CharyError(

@@ -41,9 +41,9 @@ def check_settings(folder: Path, settings: Mapping[str, Any], *, work: str) -> N
             if before.get(key) != settings.get(key)
         ]
     except (ValueError, TypeError, AttributeError, OSError) as error:
-        raise CharyError(f"{path}: damaged. Delete {folder} to start anew.") from error
+        raise CharyError(f"{path}: damaged. Delete {folder} to start again.") from error
     if other:
         raise CharyError(
             f"{folder}: holds parts of another {work}, with {', '.join(other)}. Repeat its settings "
-            "to resume it, delete the folder to start anew, or choose another --out."
+            "to resume it, delete the folder to start again, or choose another --out."
         )

@@ -146,7 +146,7 @@ class Follower:
             try:
                 known, problem = _read(path, name, before, signature), ""
             except (CharyError, OSError) as error:  # among them: gone while we looked
-                known, problem = None, f"{str(error).rstrip('.')}; passed over."
+                known, problem = None, f"{str(error).rstrip('.')}; skipped."
         written = max((found[0] for found in signature.values() if found), default=0) / 1e9
         progress = judge(known.story, written, self._clock()) if known else None
         if before and before.signature == signature and before.progress == progress:

@@ -47,12 +47,14 @@ def write_markdown(data: Record, destination: Path) -> None:
     ]
     columns = dict(COLUMNS)
     if any(group["sampled"] for group in data["groups"]):
-        notes.append("Policies act by their mode; `sampled` is the last evaluation by samples.")
+        notes.append(
+            "Policies act by their mode; `sampled` is the last evaluation with sampled actions."
+        )
     else:
         del columns["sampled"]
     if any(group["diverged"] for group in data["groups"]):
         notes.append(
-            "A run that diverged counts as the worst score there can be in `last`, in curves and in "
+            "A diverged run counts as the worst possible score in `last`, in curves and in "
             "statistics (docs/report.md)."
         )
     write_page(
@@ -215,7 +217,7 @@ def _health(data: Record) -> Any:
         if kept := found["calibration"]:
             right.plot(kept["step"], kept["mean"], color=colour, label=label)
             right.plot(kept["step"], kept["achieved"], color=colour, linestyle=":")
-    left.set(title="std of what actions change: logged, random (dotted)", xlabel="gradient steps")
+    left.set(title="std, action-dependent part: logged, random (dotted)", xlabel="gradient steps")
     right.set(title="expected at the start, achieved (dotted)", xlabel="gradient steps")
     for axis in (left, right):
         axis.set_ylabel("learner's reward units", fontsize=9)

@@ -1,6 +1,6 @@
 """A run as it can be told: read from its folder alone, whatever state that is in.
 
-A file that is torn or not what its name says costs a line in `warnings` and what was in it, no more.
+A damaged or foreign file costs only its own content and a line in `warnings`.
 """
 
 import tokenize
@@ -127,7 +127,7 @@ class RunStory:
         for name in names:
             section = section.get(name, {})
             if not isinstance(section, dict):
-                self.warn(f"config.json: its {name} is not of a run; passed over.")
+                self.warn(f"config.json: its {name} is not from a run; skipped.")
                 return {}
         return section
 
@@ -154,7 +154,7 @@ class RunStory:
                     arrays = {name: file[name] for name in names if name in file}
                 require_shapes(arrays)
             except UNREADABLE:
-                self.warn(f"diagnostics/{path.name}: torn or not of a run; passed over.")
+                self.warn(f"diagnostics/{path.name}: damaged or not from a run; skipped.")
                 continue
             yield int(path.stem), arrays
 
@@ -180,7 +180,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[RunStory], list[str]]:
         try:
             stories.append(read_run(path, name=names[path.resolve()]))
         except CharyError as error:
-            problems.append(f"{str(error).rstrip('.')}; passed over.")
+            problems.append(f"{str(error).rstrip('.')}; skipped.")
     if not stories:
         raise CharyError(f"{paths[0]}: none of the runs can be read. {problems[0]}")
     return stories, problems
@@ -199,10 +199,10 @@ def read_run(path: Path, *, name: str | None = None) -> RunStory:
             warnings.append(f"{log}.jsonl: cannot be read ({error.strerror or error}).")
         if torn:
             lines = f"{torn} lines are" if torn > 1 else "a line is"
-            warnings.append(f"{log}.jsonl: {lines} torn or not of a run; passed over.")
+            warnings.append(f"{log}.jsonl: {lines} damaged or not from a run; skipped.")
         logs[log] = sorted(records, key=lambda record: record["step"])
     if foreign := folder.foreign():
-        warnings.append(f"not of a run, and passed over: {', '.join(foreign)}.")
+        warnings.append(f"not from a run, skipped: {', '.join(foreign)}.")
     return RunStory(
         name=name or path.resolve().name,
         folder=folder,
@@ -248,7 +248,7 @@ def _data(folder: RunFolder, warnings: list[str]) -> Record:
         if folder.has_data:
             require_summary(summary)
     except (OSError, ValueError, KeyError, TypeError):
-        warnings.append("data.json: torn or not of a run; passed over.")
+        warnings.append("data.json: damaged or not from a run; skipped.")
         return {}
     return summary
 
@@ -257,5 +257,5 @@ def _diverged(folder: RunFolder, warnings: list[str]) -> str | None:
     try:
         return folder.divergence()
     except (OSError, ValueError, KeyError, TypeError):
-        warnings.append("diverged.json: torn or not of a run; passed over.")
+        warnings.append("diverged.json: damaged or not from a run; skipped.")
         return None

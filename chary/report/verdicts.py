@@ -43,9 +43,7 @@ def judge(story: RunStory, health: Health | None) -> list[Verdict]:
     """Everything there is to say, the gravest first."""
     verdicts: list[Verdict] = []
     if story.diverged:
-        verdicts.append(
-            Verdict("bad", "ended", "Training ended in numbers without meaning", story.diverged)
-        )
+        verdicts.append(Verdict("bad", "ended", "Training diverged", story.diverged))
     if health is None:
         return [*verdicts, _nothing(story)]
     verdicts += [*_members(health), *_range(story, health), *_disagreement(health)]
@@ -57,12 +55,12 @@ def judge(story: RunStory, health: Health | None) -> list[Verdict]:
 def _nothing(story: RunStory) -> Verdict:
     if not story.snapshot_steps:
         text = (
-            "The critics are asked every --eval-every steps and at the end, and were not asked yet."
+            "The critics are examined every --eval-every steps and at the end; not yet in this run."
         )
     elif any(True for _ in story.snapshots(READ, most=MOST)):
-        text = f"{story.algorithm} has no critics to ask, so there is no ensemble here."
+        text = f"{story.algorithm} has no critics, so there is no ensemble to judge."
     else:
-        text = "What the critics said cannot be read; the files are among the warnings."
+        text = "The diagnostics of the critics cannot be read; the warnings name the files."
     return Verdict("note", "nothing", "Nothing to judge", text)
 
 
@@ -74,7 +72,7 @@ def _members(health: Health) -> list[Verdict]:
                 "bad",
                 "wild",
                 f"{_members_named(last.wild, last.members)} diverged",
-                "Their values are not numbers, or more than ten times as large as the others'.",
+                "Their values are not finite, or more than ten times as large as the others'.",
                 "Lower the critics' learning rate, scale the rewards or normalise observations.",
             )
         )
@@ -119,7 +117,7 @@ def _range(story: RunStory, health: Health) -> list[Verdict]:
                 "above",
                 "Q exceeds the largest possible return",
                 f"The members' mean is {_short(top)}, but rewards like the data's add up to no more "
-                f"than {_short(high)}: the critics believe in what nobody has seen.",
+                f"than {_short(high)}: the critics overestimate.",
                 _more_pessimism(story),
             )
         ]
@@ -148,7 +146,7 @@ def _disagreement(health: Health) -> list[Verdict]:
                 "bad",
                 "collapsed",
                 "Members agree on everything: pessimism is idle",
-                "Their standard deviation is nothing beside the differences between states, even for "
+                "Their standard deviation is negligible against differences between states, even for "
                 "random actions, so the lower confidence bound is the mean.",
                 "Use independent targets and members that share no weights (--targets independent, "
                 "--ensemble deep).",
@@ -172,7 +170,7 @@ def _disagreement(health: Health) -> list[Verdict]:
                 "warning",
                 "alike",
                 f"{last.members} members count as {last.effective:.1f}",
-                "Their errors are alike, so that their spread says little of how wrong they may be.",
+                "Their errors are similar, so their spread says little about how wrong they may be.",
                 "Use members that share fewer weights, or independent targets.",
             )
         )
@@ -184,8 +182,8 @@ def _where_the_data_ends(last: Look) -> Verdict:
     ratio = last.relative["random"] / max(last.relative["data"], 1e-12)
     area = last.told_apart["random"]
     text = (
-        f"Without the offsets by which whole members differ, they differ {ratio:.1f} times as much on "
-        "random actions as on logged ones. That tells the two apart with an area under the ROC curve of "
+        f"Without the offsets between members, their values differ {ratio:.1f} times as much on random "
+        "actions as on logged ones. This separates the two with an area under the ROC curve of "
         f"{area:.2f}."
     )
     if area < CHANCE:
@@ -263,7 +261,7 @@ def _calibration(story: RunStory, health: Health, quiet: set[str]) -> list[Verdi
                 "pessimistic",
                 "The bound is far below what is achieved",
                 f"It promises {_short(bound)} at the start of episodes, the return was "
-                f"{_short(achieved)}: the policy is steered by doubt rather than by value.",
+                f"{_short(achieved)}: the uncertainty steers the policy more than the value does.",
                 _less_pessimism(story),
             )
         )

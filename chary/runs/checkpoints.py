@@ -61,7 +61,7 @@ def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> 
         shutil.rmtree(temporary, ignore_errors=True)
         raise CharyError(
             f"{final}: the checkpoint could not be written ({reason(error)}). Earlier checkpoints are "
-            "intact: make room or mend the folder, then "
+            "intact: make room or repair the folder, then "
             f"{again or f'`chary resume {folder.parent}`'}."
         ) from error
 

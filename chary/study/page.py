@@ -129,17 +129,17 @@ def _notes(study: dict[str, Any]) -> list[str]:
         f"Machine: {machine['cpu']} ({machine['threads']} cores, {machine['device']}); {listed}. "
         f"All runs together trained for {duration(study['training_seconds'])}; this command took "
         f"{duration(study['seconds'])}.",
-        f"First stands each seed's {measure} at the last step, over {study['final_episodes']} episodes. "
-        "Single evaluations swing, so beside it stands the mean over the last third of a run's "
-        f"evaluations (of {study['eval_episodes']} episodes each on the way). Intervals are percentile "
+        f"The table has each seed's {measure} at the last step ({study['final_episodes']} episodes). "
+        "Single evaluations vary, so it also has the mean over the last third of a run's evaluations "
+        f"(of {study['eval_episodes']} episodes each during training). Intervals are percentile "
         "bootstraps over seeds. `std on data` is the members' standard deviation on logged actions, at "
         "the last step, of runs that did not diverge.",
         _acted(study["act"]),
     ]
     if any(row["diverged"] for row in study["rows"]):
         notes.append(
-            f"A run that diverged counts as {study['worst']:.4g} in means and intervals, which is the "
-            f"worst that a {measure} can be here (docs/studies.md); its place says diverged."
+            f"A diverged run counts as {study['worst']:.4g} in means and intervals, the worst possible "
+            f"{measure} here (docs/studies.md); the table says diverged."
         )
     if study["study"] == "baselines":
         notes.append(
@@ -154,7 +154,6 @@ def _acted(act: str) -> str:
     """How the policies of the runs acted."""
     ways = resolve(act)
     beside = (
-        "; under `sampled` stand the same runs at the last step, from the same starts, with sampled "
-        "actions"
+        "; `sampled` has the same runs at the last step, from the same starts, with sampled actions"
     )
     return f"Policies act by {ways.main.words}{beside if ways.sampled else ''}."

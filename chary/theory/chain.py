@@ -42,25 +42,25 @@ class ChainConfig(Checked):
     """Ensembles on the continuous chain; the defaults are the paper's."""
 
     rules: tuple[str, ...] = tuple(TARGETS)
-    """Rules for targets to compare."""
+    """Kinds of targets to compare."""
     members: Several = 64
-    """N, members of an ensemble; for double-q each is a pair of networks."""
+    """Number N of members of an ensemble; for double-q each is a pair of networks."""
     hidden: Positive = 512
-    """Units of the one hidden layer, with tanh."""
+    """Tanh units of the single hidden layer."""
     weight_scale: Rate = 10.0
     """Variance of initial weights, times the number of inputs."""
     bias_scale: Rate = 0.05
     """Variance of initial biases, times their number."""
     discount: BelowOne = 0.99
-    """gamma."""
+    """Discount factor gamma."""
     beta: Pessimism = -2.0
     """Weight of the standard deviation in shared LCB targets."""
     learning_rate: Rate = 1e-4
-    """Adam's."""
+    """Adam's learning rate."""
     iterations: Positive = 1000
-    """How often targets are computed anew."""
+    """Iterations: how often the targets are recomputed."""
     steps: Positive = 2000
-    """Steps of Adam in an iteration."""
+    """Adam steps per iteration."""
     episodes: Positive = 40
     """Logged episodes."""
     length: Positive = 30
@@ -68,7 +68,7 @@ class ChainConfig(Checked):
     seed: Seed = 0
     """Seed of the data and of the networks."""
     checkpoint_minutes: Weight = 5.0
-    """Time between checkpoints; the same command resumes from the last one."""
+    """Minutes between checkpoints. The same command resumes from the last one."""
 
     def __post_init__(self) -> None:
         for name in self.rules:

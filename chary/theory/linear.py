@@ -35,7 +35,7 @@ class LinearConfig(Checked):
     """The linear-Gaussian simulation of Section 3.2; the defaults are the paper's."""
 
     runs: Positive = 1000
-    """Datasets to draw."""
+    """Number of random datasets."""
     state_size: Positive = 30
     """d_s, the dimension of states."""
     action_size: Positive = 30
@@ -45,13 +45,13 @@ class LinearConfig(Checked):
     length: Positive = 5
     """T, steps of an episode."""
     discount: BelowOne = 0.5
-    """gamma."""
+    """Discount factor gamma."""
     exponent: Count = 1000
     """t, the last power of gamma C in the geometric sum; policy evaluation makes t + 1 iterations."""
     members: Several = 128
-    """Linear models that are drawn for each run, and iterated to check the formulas."""
+    """Linear models drawn for each dataset and iterated, to check the formulas."""
     seed: Seed = 0
-    """Seed of everything random."""
+    """Seed of all random numbers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -57,9 +57,9 @@ def _restore(store: Path, state: State) -> tuple[int, State]:
             damage = f"{store / str(step)}: damaged ({error})."
             continue
         if damage:
-            warnings.warn(f"{damage} Going on from iteration {step}.", stacklevel=2)
+            warnings.warn(f"{damage} Resuming from iteration {step}.", stacklevel=2)
             checkpoints.prune(store, {s for s in checkpoints.steps(store) if s <= step})
         return step, restored
     if damage:
-        raise CharyError(f"{damage} Delete {store.parent} to start anew.")
+        raise CharyError(f"{damage} Delete {store.parent} to start again.")
     return 0, state

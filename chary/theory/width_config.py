@@ -27,7 +27,7 @@ library, and a pair with which complete fits diverge."""
 
 @dataclass(frozen=True)
 class WidthConfig(Checked):
-    """Ensembles of growing width. The defaults are the paper's; it gives no sigma_w and no sigma_b.
+    """Ensembles of growing width. The defaults are the paper's; sigma_w and sigma_b are ours.
 
     sigma_w = 1 is the default of neural-tangents, the paper's library. Its default for biases, none,
     makes Q odd, Q(-s, -a) = -Q(s, a), which no value function here is. From 0.25 to 1 the closed forms
@@ -37,25 +37,25 @@ class WidthConfig(Checked):
     widths: Layers = (32, 128, 512, 2048, 8192, 32768)
     """Hidden units of the linearised networks."""
     trained: tuple[int, ...] = (32, 128, 512, 2048, 8192, 32768)
-    """Hidden units of the networks that are trained, in both parameterisations; may be empty."""
+    """Hidden units of the trained networks, in both parameterisations; may be empty."""
     members: Several = 16
-    """N, members of an ensemble."""
+    """Number N of members of an ensemble."""
     few: Several = 4
-    """Members of the widest ensembles that are trained."""
+    """Number of members of the widest trained ensembles."""
     few_from: Positive = 32768
-    """Hidden units from which on trained ensembles have few members."""
+    """Trained ensembles with at least this many hidden units have --few members."""
     weight_std: Rate = 1.0
     """sigma_w, standard deviation of weights."""
     bias_std: Weight = 0.5
     """sigma_b, standard deviation of biases."""
     discount: BelowOne = 0.99
-    """gamma."""
+    """Discount factor gamma."""
     learning_rate: Rate = 1.0
-    """Of gradient descent on half the mean squared error."""
+    """Learning rate of gradient descent on half the mean squared error."""
     iterations: Positive = 500
-    """How often targets are computed anew."""
+    """Iterations: how often the targets are recomputed."""
     steps: Positive = 1000
-    """Steps of gradient descent in an iteration."""
+    """Gradient steps per iteration."""
     ridge: Rate = 1e-3
     """Added to the diagonal of Theta(X, X) in the form with complete fits."""
     episodes: Positive = 40
@@ -65,7 +65,7 @@ class WidthConfig(Checked):
     seed: Seed = 0
     """Seed of the data and of the networks."""
     checkpoint_minutes: Weight = 5.0
-    """Time between checkpoints; the same command resumes from the last one."""
+    """Minutes between checkpoints. The same command resumes from the last one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

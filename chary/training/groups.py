@@ -89,15 +89,15 @@ def companions(run: Path) -> list[Path]:
     for index, (name, path) in enumerate(zip(names, paths, strict=True)):
         try:
             theirs = RunFolder.open(path).config.get("layout", {}).get("population")
-            problem = "it is not of this group, or has gone on alone"
+            problem = "it is not of this group, or was resumed alone"
             sound = theirs == {"names": names, "index": index}
         except CharyError as error:
             problem, sound = str(error), False
         if not sound:
             raise CharyError(
-                f"{run} is trained together with {len(names) - 1} others, of which '{name}' cannot go "
-                f"on ({problem.rstrip('.')}). Put that folder back as it was, or resume a single "
-                f"run, to the same numbers but for rounding: `chary resume {run} --alone`."
+                f"{run} is trained in a group with {len(names) - 1} others, of which '{name}' cannot be "
+                f"resumed ({problem.rstrip('.')}). Restore that folder, or resume this run alone, with "
+                f"the same result up to rounding: `chary resume {run} --alone`."
             )
     return paths
 
@@ -136,13 +136,13 @@ def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int
     elif not steps:
         without = folders[counts.index(min(counts))].path
         raise CharyError(
-            f"{without}: its checkpoints have no step in common with those of the runs that are trained "
-            f"with it. Put them back, or resume a single run: `chary resume RUN --alone`."
+            f"{without}: its checkpoints have no step in common with those of the runs in its group. "
+            f"Restore them, or resume a single run: `chary resume RUN --alone`."
         )
     else:
         step, carries, damage = restore_all(folders, initial, steps)
     for line in damage:
-        warnings.warn(f"{line} Going on from step {step}.", stacklevel=3)
+        warnings.warn(f"{line} Resuming from step {step}.", stacklevel=3)
     for folder in folders:
         folder.cut_back(step)
     return step, carries
@@ -182,7 +182,7 @@ def restore_all(
             return step, states, damage
     detail = f" {' '.join(damage)}" if damage else ""
     raise CharyError(
-        f"{folders[0].path}: no sound checkpoint to start from.{detail} Train again in another --run."
+        f"{folders[0].path}: no intact checkpoint to start from.{detail} Train again in another --run."
     )
 
 

@@ -17,55 +17,57 @@ class RunConfig(Checked):
     """What to learn from, for how long, and what to keep on the way."""
 
     dataset: str = ""
-    """Name of a dataset (`chary data list`), or a file in D4RL's layout (.hdf5, .npz)."""
+    """Name of a dataset (see `chary data list`), or a file in D4RL's layout (.hdf5, .npz)."""
     data_file: Path | None = None
-    """File to read the named dataset from, instead of from where chary keeps it."""
+    """File with the data of the named dataset, instead of the one in chary's cache."""
     steps: Positive = 2_000_000
-    """Gradient steps."""
+    """Number of gradient steps."""
     env: str | None = None
-    """Simulator to evaluate in, where the dataset does not bring one: a Gymnasium id, or module:make of
-    your own, found from the current folder."""
+    """Simulator for evaluations, if the dataset has none: a Gymnasium id, or your own module:make,
+    imported from the current folder."""
     seed: Seed = 0
-    """Seed of everything random in the run."""
+    """Seed of all random numbers of the run."""
     run: Path | None = None
-    """Run folder; by default runs/<algorithm>-<dataset>-<seed>."""
+    """Run folder. If omitted: runs/<algorithm>-<dataset>-<seed>."""
     reward_scale: float | None = None
-    """Learning sees scale * (reward + shift). By default what the named dataset recommends; for data of
-    your own what brings its discounted returns to a standard range."""
+    """The learner's reward is scale * (reward + shift). If omitted: a named dataset's recommended
+    scale; for your own data a scale that gives discounted returns a standard range."""
     reward_shift: float | None = None
-    """Added to each reward before scaling. By default what the named dataset recommends; for data of
-    your own minus the median reward where no episode truly ends, else 0."""
+    """Added to each reward before scaling. If omitted: a named dataset's recommended shift; for
+    your own data minus the median reward if no episode truly ends, else 0."""
     return_range: Rate | None = None
-    """Scale rewards so that the dataset's best and worst return are this far apart, whatever the scale
-    given above."""
+    """Scale rewards so that the dataset's best and worst return differ by this much. Overrides
+    --reward-scale."""
     n_step: Positive = 1
-    """Steps that a TD target looks ahead: the rewards of so many logged steps, then the value there.
-    Values travel through the data so many times as fast; the actions between are the data's."""
+    """Length of n-step TD targets: the rewards of this many logged steps, then the value of the
+    state reached. Values propagate faster, but the actions in between are the data's."""
     normalise_observations: Normalise = "auto"
-    """Give every observation column the same scale: by its mean and deviation over the dataset
-    (moments), by its median and the range of its middle nine tenths (quantiles), or leave all as they
-    are (none). auto is quantiles for data of your own, and none for a named dataset."""
+    """Normalise each observation column. moments: by its mean and standard deviation. quantiles: by
+    its median and the range of its middle 90%. none: no normalisation. auto: quantiles for your own
+    data, none for a named dataset."""
     allow_finite_actions: bool = False
-    """Train although the logged actions take only a few values. The policy then chooses any number
-    between the bounds, which makes sense for amounts and not for kinds."""
+    """Train even if the logged actions take only a few values. The policy chooses any number
+    between the bounds, so this suits quantities, not categories."""
     log_every: Positive = 500
-    """Steps between lines of metrics, which are averages over those steps."""
+    """Steps between log lines. Metrics are averages over these steps."""
     eval_every: Count = 5_000
-    """Steps between evaluations; there is always one at the end. 0 for only that one. Without a
-    simulator only the critics are asked: what they doubt, in the data and beyond."""
+    """Steps between evaluations. There is always one at the end; with 0 only that one. Without a
+    simulator only the critics' diagnostics are computed, on and off the data."""
     eval_episodes: Positive = 20
-    """Episodes of an evaluation on the way."""
+    """Episodes per evaluation during training."""
     final_episodes: Count = 100
-    """Episodes of the evaluation at the end; 0 for none at all, here or on the way."""
+    """Episodes of the evaluation at the end; 0 turns all evaluations off."""
     act: str = "mode"
-    """How the policy acts in evaluations: mode, sample, both (the mode, and samples beside it), or
-    best-of-32: of so many samples the one with the largest lower confidence bound."""
+    """How the policy acts in evaluations. mode: its mode. sample: sampled actions. both: one
+    evaluation of each. best-of-32: of 32 samples the one with the largest lower confidence bound
+    (any number works)."""
     checkpoint_minutes: Weight = 5.0
-    """Time between checkpoints; there is also one at each evaluation and at the end."""
+    """Minutes between checkpoints. There is also one at each evaluation and at the end."""
     validation: BelowOne = 0.0
-    """Share of episodes held out, on which algorithms that can are scored at every log line."""
+    """Share of episodes to hold out, from 0 to below 1. Algorithms with a held-out score are scored
+    on them at every log line."""
     patience: Count = 0
-    """End the run after this many log lines without a better validation score; 0 for never."""
+    """Stop after this many log lines without a better validation score; 0 never stops early."""
     tensorboard: bool = False
     """Also write TensorBoard event files into the run folder."""
 

@@ -37,7 +37,7 @@ def train(
     resume: bool = False,
     **changes: Any,
 ) -> Agent:
-    """Train an algorithm on a dataset and return what it learned.
+    """Train an algorithm on a dataset and return the agent.
 
     `changes` are settings by the names that `chary train <algorithm> --help` shows (with underscores).
     The preset "auto" is the one that suits a named dataset; "paper" has the paper's settings for a
@@ -146,10 +146,10 @@ def _make_folders(specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool) -
 
 
 def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None) -> Agent:
-    """Resume a run from its newest sound checkpoint, to the same bits as if never interrupted.
+    """Resume a run from its newest intact checkpoint, with the same bits as an uninterrupted run.
 
-    Runs that are trained together are resumed together. `dataset` is needed only where the run was
-    started with one from memory; `steps` lengthens the run.
+    All runs of a group are resumed together. `dataset` is needed only if the run was started with a
+    dataset from memory; `steps` extends the run.
     """
     agent = resume_group(Path(run), dataset=dataset, steps=steps)[Path(run)]
     if agent is None:
@@ -245,7 +245,7 @@ def _load_again(run: Path, config: RunConfig) -> Dataset:
 
 
 def open_run(run: str | Path, *, which: str = "last") -> Agent:
-    """What a run has learned: its last state, or the one that scored best."""
+    """Open a run's agent: the last checkpoint, or the one with the best score."""
     keep_compiled()
     folder = RunFolder.open(Path(run))
     spec = groups.spec_of(folder)

@@ -234,7 +234,7 @@ def test_resuming_to_fewer_steps(run: Path, tmp_path: Path) -> None:
 def test_evaluating_a_run_without_a_checkpoint(run: Path) -> None:
     shutil.rmtree(run / "checkpoints")
     before = files_below(run)
-    assert f"{run}: no sound checkpoint" in refused("eval", run)
+    assert f"{run}: no intact checkpoint" in refused("eval", run)
     assert files_below(run) == before
 
 
@@ -262,7 +262,7 @@ def test_a_table_of_runs_with_an_incomplete_config(run: Path) -> None:
     (run / "config.json").write_text('{"algorithm": "bc"}')
     result = run_chary("runs", run, "--json")
     assert result.returncode == 0 and json.loads(result.stdout)["rows"] == []
-    assert f"{run}/config.json: damaged" in result.stderr and "Passed over" in result.stderr
+    assert f"{run}/config.json: damaged" in result.stderr and "Skipped" in result.stderr
 
 
 def test_a_table_of_runs_with_log_lines_that_mean_nothing(run: Path) -> None:

@@ -309,7 +309,7 @@ DEFECTS: dict[str, tuple[str, str, Callable[[Columns], None], list[str]]] = {
         "warning",
         "teleport",
         in_turn(without("next_observations"), drop_flag),
-        ["leap"],
+        ["jump"],
     ),
     "missed reset by infos": ("error", "missed-reset", in_turn(goals, drop_flag), ["infos/goal"]),
     "misplaced end": ("warning", "misplaced-end", move_flag, ["next_observations"]),
@@ -317,7 +317,7 @@ DEFECTS: dict[str, tuple[str, str, Callable[[Columns], None], list[str]]] = {
         "warning",
         "misplaced-end",
         in_turn(without("next_observations"), move_flag),
-        ["observations leap"],
+        ["observations jump"],
     ),
     "misplaced end by infos": (
         "error",
@@ -325,7 +325,7 @@ DEFECTS: dict[str, tuple[str, str, Callable[[Columns], None], list[str]]] = {
         in_turn(goals, move_flag),
         ["infos/goal and infos/qpos"],
     ),
-    "teleport": ("warning", "teleport", leap, ["leap inside"]),
+    "teleport": ("warning", "teleport", leap, ["jump inside"]),
     "wrong next observation": (
         "error",
         "next-observations",
@@ -361,7 +361,7 @@ DEFECTS: dict[str, tuple[str, str, Callable[[Columns], None], list[str]]] = {
         ["dimension 1 takes only 2 values: -1, 1"],
     ),
     "time gap": ("warning", "time-gap", clock(60.0), ["1 transition(s)", "usual 10", "longest 60"]),
-    "time backwards": ("warning", "time-backwards", clock(-5.0), ["goes back in 1 row(s)"]),
+    "time backwards": ("warning", "time-backwards", clock(-5.0), ["goes backwards in 1 row(s)"]),
     "constant infos": (
         "note",
         "constant-infos",
@@ -503,9 +503,7 @@ def test_rows_are_named() -> None:
     found = {finding.rule: finding for finding in examine(columns)}
     assert found["not-finite"].rows == (3, 70, 71)
     assert found["misplaced-end"].rows == (last[4],)
-    assert (
-        f"row {last[4]}, but the flag stands in row {last[4] - 2}" in found["misplaced-end"].message
-    )
+    assert f"row {last[4]}, but the flag is in row {last[4] - 2}" in found["misplaced-end"].message
     assert [f.severity for f in examine(columns)] == ["error", "warning"]
 
 
@@ -595,7 +593,7 @@ def test_the_truth_about_real_files(real_data: Path, name: str) -> None:
     assert {(finding.severity, finding.rule) for finding in findings} == REAL[name]
     for finding in findings:
         if finding.rule == "misplaced-end":
-            assert finding.rows == (1000,) and "the flag stands in row 998" in finding.message
+            assert finding.rows == (1000,) and "the flag is in row 998" in finding.message
 
 
 @pytest.mark.parametrize("name", [name for name in REAL if name.startswith("antmaze")])

@@ -152,7 +152,7 @@ def test_files_follow_each_other_and_episodes_end_with_them(tmp_path: Path) -> N
         ({"s_2": ["1", "2", "x", "3", "4", "5"]}, LAYOUT, "'s_2' must hold numbers, but row 2 is 'x'"),
         ({"id": [4, 4, 7, 7, 4, 4]}, LAYOUT, "episode 4 comes back in row 4"),
         ({"done": [0, 1, 0, 0, 0, 0]}, Layout(("s_*",), ("a",), "r", episode="id", terminal="done"),
-         "the task ended in row 1, but episode 4 goes on"),
+         "the task ended in row 1, but episode 4 continues"),
         ({"done": [0, 0, 2, 0, 0, 0]}, Layout(("s_*",), ("a",), "r", episode="id", terminal="done"),
          "'done' must be true or false, but row 2 is 2"),
         ({"r": [1.0, float("inf"), 1.0, 1.0, 1.0, 1.0]}, LAYOUT, "'r' has no finite number in row 1"),

@@ -106,7 +106,9 @@ def test_a_method_that_always_diverged_is_there(tmp_path: Path) -> None:
     out = tmp_path / "report.md"
     assert main(["report", str(tmp_path), "--format", "md", "--out", str(out)]) == 0
     text = out.read_text()
-    assert "| 0 1 (2 diverged) | 0 (0 to 0) |" in text and "counts as the worst score" in text
+    assert (
+        "| 0 1 (2 diverged) | 0 (0 to 0) |" in text and "counts as the worst possible score" in text
+    )
     assert "| last | best |" in text and "sampled" not in text
     # Alone, nothing says by what it would have been measured.
     alone = page_data(*read_runs([tmp_path / "wild_0", tmp_path / "wild_1"]))

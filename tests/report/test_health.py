@@ -83,7 +83,7 @@ def test_without_critics_there_is_nothing_to_judge(tmp_path: Path) -> None:
     assert [v.rule for v in verdicts] == ["nothing"] and "no critics" in verdicts[0].text
     synthetic_run(tmp_path / "b", lines=2, evaluations=0)
     story = read_run(tmp_path / "b")
-    assert "not asked yet" in judge(story, examine(story))[0].text
+    assert "not yet in this run" in judge(story, examine(story))[0].text
 
 
 def test_critics_whose_words_are_torn_are_not_said_to_be_missing(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_damaged_and_foreign_files_cost_one_warning_each(tmp_path: Path) -> None
         "diverged.json",
         "evals.jsonl",
         "metrics.jsonl",
-        "not of a run, and passed over",
+        "not from a run, skipped",
     ]
     assert "2 lines" in next(w for w in story.warnings if w.startswith("metrics"))
     assert "diagnostics/holiday.jpg" in next(w for w in story.warnings if w.startswith("not"))

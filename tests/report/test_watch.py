@@ -192,4 +192,4 @@ def test_the_command_prints_an_address_and_ends_quietly(tmp_path: Path) -> None:
         finally:
             run.kill()
     assert (run.returncode, out) == (0, "")
-    assert err == f"Watching {tmp_path}. Ctrl-C ends it.\n"
+    assert err == f"Watching {tmp_path}. Ctrl-C stops the server.\n"

@@ -47,7 +47,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     whole = advance(tmp_path, 5)
     damaged = tmp_path / "checkpoints" / "5"
     (damaged / checkpoints.MANIFEST).write_text("{}")
-    with pytest.warns(UserWarning, match=r"damaged .* Going on from iteration 4"):
+    with pytest.warns(UserWarning, match=r"damaged .* Resuming from iteration 4"):
         again = advance(tmp_path, 5)
     assert np.asarray(again["x"]).tobytes() == np.asarray(whole["x"]).tobytes()
 

@@ -14,7 +14,7 @@ from chary.report.dataset import draw_dataset
 
 
 def list_(json: Flag = False) -> None:
-    """The named datasets, and whether they are on this machine yet.
+    """List the named datasets and whether they are on this machine.
 
     Args:
         json: Print the table as one JSON object.
@@ -40,12 +40,12 @@ def show_(
     figure: Path | None = None,
     json: Flag = False,
 ) -> None:
-    """What is in a dataset: sizes, episodes, returns.
+    """Show a dataset's sizes, episodes and returns.
 
     Args:
-        dataset: A name (collected now if it is not cached) or a file.
+        dataset: A name (collected if not cached) or a file.
         data_file: File to read the named dataset from.
-        figure: Draw it too, into this file (.png, .pdf or .svg).
+        figure: Also draw the data into this file (.png, .pdf or .svg).
         json: Print it as one JSON object.
     """
     loaded = load(dataset, data_file=data_file)

@@ -16,12 +16,12 @@ def check(
     data_file: Path | None = None,
     json: Flag = False,
 ) -> int:
-    """What is wrong or odd in a dataset, why it matters, and how to repair it.
+    """Look for problems in a dataset; each finding says why it matters and how to fix it.
 
-    Exit code 1 says that there are errors, 0 that there are none.
+    The exit code is 1 with errors, 0 without.
 
     Args:
-        dataset: A file, which is examined as it is, or a name.
+        dataset: A file, or the name of a dataset.
         data_file: File to read the named dataset from.
         json: Print the findings as one JSON object.
     """

@@ -34,19 +34,19 @@ def collect(
     out: Path | None = None,
     json: Flag = False,
 ) -> None:
-    """Collect a dataset now, on every core; interrupted, the same command resumes.
+    """Collect a dataset on all cores. After an interruption the same command resumes.
 
     Args:
-        name: pointmaze-*, maze2d-*, antmaze-*, or a robot (hopper, halfcheetah, walker2d, ant), which
-            -random, -medium, -expert, -medium-expert or -mixed may follow.
-        controller: npz file of a trained policy; antmaze needs a goal-reaching ant, robots take one or
-            more, each with its share of the data after a colon.
-        steps: Transitions; by default the dataset's own number.
+        name: pointmaze-*, maze2d-*, antmaze-*, or a robot (hopper, halfcheetah, walker2d, ant)
+            followed by -random, -medium, -expert, -medium-expert, -mixed or nothing.
+        controller: npz file of a trained policy. antmaze needs a goal-reaching ant. Robots take one or
+            more files; FILE:SHARE sets a file's share of the data.
+        steps: Number of transitions. If omitted: the dataset's own number.
         seed: Seed of the collection.
-        noise: Standard deviation of the noise on a controller's actions: 0.2 for antmaze, otherwise 0.
-        deterministic: Take a policy's most typical action instead of sampling.
-        out: File to write (.hdf5 or .npz); without it pointmaze-* and maze2d-* go into the cache, and
-            all others into NAME.hdf5 here.
+        noise: Standard deviation of the noise on actions. If omitted: 0.2 for antmaze, otherwise 0.
+        deterministic: Use a policy's mode instead of sampled actions.
+        out: File to write (.hdf5 or .npz). If omitted: the cache for pointmaze-* and maze2d-*, NAME.hdf5
+            in the current folder for all others.
         json: Print what was collected as one JSON object.
     """
     if name not in NAMES and locomotion.find(name) is None:

@@ -21,8 +21,8 @@ def download(
 
     Args:
         name: One of `chary data list` whose source publishes files, such as D4RL.
-        to: Folder for the file; without it, where chary looks for the dataset by itself.
-        json: Print where it is as one JSON object.
+        to: Folder for the file. If omitted: where chary looks for the dataset.
+        json: Print the file's path as one JSON object.
     """
     named = sources.find(name)
     if named is None:

@@ -52,35 +52,35 @@ def import_(
 ) -> None:
     """Make a dataset from your own tables (.csv, .parquet, .npz, .hdf5). You name the columns.
 
-    The file that is written keeps the names of the columns and the row that each transition comes
-    from. If anything is wrong with the tables, all problems are listed and nothing is written.
+    The written file keeps the column names and each transition's row number. If anything is wrong
+    with the tables, all problems are listed and nothing is written.
 
     Args:
         files: One or more tables with the same columns. No episode continues from one to the next.
         out: File to write (.npz or .hdf5).
-        observations: Columns, by name or pattern ('s_*'), or a whole matrix.
-        actions: Columns, by name or pattern.
-        reward: The column of rewards.
-        next_observations: Columns. Without them the next row's observation is taken.
-        episode: Column of episode ids. The last row of each was cut, unless --terminal says otherwise.
+        observations: Column names or patterns ('s_*'), or a matrix.
+        actions: Column names or patterns.
+        reward: Column of rewards.
+        next_observations: Column names or patterns. If omitted: the next row's observation.
+        episode: Column of episode ids. A last row counts as cut off, unless --terminal is true there.
         one_episode: Each file is one unbroken log. It is still cut at gaps in --time.
-        time: Column of times or numbers. It puts the rows of an episode in order and shows gaps.
-        time_format: How to read times that are text, such as '%d.%m.%Y %H:%M'.
-        max_gap: Longest time between two rows that follow each other: 900, 15min, 2h, or inf. Plain
-            numbers are seconds if --time holds dates, otherwise its own unit. An episode is cut at a
-            longer gap. Without this option, 1.5 times the usual interval.
+        time: Column of times or numbers. It sorts the rows of an episode and shows gaps.
+        time_format: Format of times that are text, such as '%d.%m.%Y %H:%M'.
+        max_gap: Longest time between two consecutive rows: 900, 15min, 2h, or inf. Plain numbers are
+            seconds if --time has dates, otherwise in its own unit. An episode is cut at a longer gap.
+            If omitted: 1.5 times the usual interval.
         terminal: Column that is true where the task itself ended.
-        timeout: Column that is true where an episode was only cut.
+        timeout: Column that is true where an episode was only cut off.
         missing: Values that mean "no value", such as -999 or n/a. Empty cells always do.
-        drop_missing: Leave out rows that lack a value. Episodes are cut there: no transition spans them.
-        fill: Fill in missing observations, inside an episode: with the value before (previous), or on
-            a line between the values before and after (linear, which looks ahead in time).
-        action_low: Smallest possible action: one number, one a column, or `data` for what is seen.
+        drop_missing: Drop rows that lack a value. Episodes are cut there.
+        fill: Fill in missing observations inside an episode. previous: repeat the previous value.
+            linear: interpolate between the values before and after, which uses the future.
+        action_low: Smallest possible action: one number, one per column, or `data` (as logged).
         action_high: Largest possible action.
-        separator: What separates the cells of a CSV file: one sign or `tab`. Found out if not given.
-        decimal: Decimal sign of a CSV file: '.' or ','. Found out if not given.
-        encoding: Encoding of a CSV file, such as latin-1. Without it, UTF-8 or else Windows' cp1252.
-        name: Name of the dataset. By default that of the file written.
+        separator: Separator of a CSV file: one character or `tab`. If omitted: detected.
+        decimal: Decimal sign of a CSV file: '.' or ','. If omitted: detected.
+        encoding: Encoding of a CSV file, such as latin-1. If omitted: UTF-8, else Windows' cp1252.
+        name: Name of the dataset. If omitted: that of the written file.
         json: Print what was written as one JSON object.
     """
     if not files:
@@ -132,14 +132,14 @@ def export(
     id: str | None = None,
     json: Flag = False,
 ) -> None:
-    """Write a dataset for other programs: to a file, or among Minari's local datasets.
+    """Write a dataset to a file, or to Minari's local datasets.
 
     Args:
         dataset: A name (`chary data list`) or a file.
         data_file: File to read the named dataset from.
-        out: File to write (.hdf5, .npz, .parquet or .csv), or folder (.columns) to train from without
-            reading it into memory.
-        to: A file, or Minari.
+        out: File to write (.hdf5, .npz, .parquet or .csv), or a folder (.columns) for data larger than
+            memory.
+        to: Destination: a file, or Minari.
         id: With --to minari, the dataset's id there, such as mine/valve-v0.
         json: Print what was written as one JSON object.
     """
@@ -157,7 +157,9 @@ def export(
             loaded = load(dataset, data_file=data_file)
             formats.write(loaded, out)
         if out.suffix.lower() in arrow.ENDINGS:
-            _tell(f"a table knows no meaning; to read it again: {_import_command(loaded, out)}")
+            _tell(
+                f"a table has no roles of columns; to read it again: {_import_command(loaded, out)}"
+            )
     show([{"file": str(where), **describe(loaded)}], COLUMNS, as_json=json)
 
 

@@ -25,7 +25,7 @@ MUST_HOLD = (
     "Gaussian); actor/latent_pi/0, /2, ..., actor/mu, actor/log_std (Stable-Baselines3 SAC and TQC: the "
     "same); mlp_extractor/policy_net/0, /2, ..., action_net, and a vector log_std (its on-policy "
     "algorithms: tanh, Gaussian; action_net alone is a linear policy). obs_norm/mean, /var, /eps and "
-    "/clip may stand beside them."
+    "/clip are optional."
 )
 
 

@@ -20,7 +20,7 @@ def no_ends(table: Table) -> Iterator[Finding]:
             yield Finding("error", "no-transitions", message, (), fix)
         return
     jumps = np.flatnonzero(table.jumps)
-    seen = f" Observations leap after row {table.listed(jumps)}." if jumps.size else ""
+    seen = f" Observations jump after row {table.listed(jumps)}." if jumps.size else ""
     message = f"terminals and timeouts are False in every row: no episode ever ends.{seen}"
     fix = "Mark where episodes end; if this is one uninterrupted run, set timeouts in the last row."
     yield Finding("error", "no-ends", message, first(jumps), fix)
@@ -32,9 +32,9 @@ def time_limits(table: Table) -> Iterator[Finding]:
     if both.size:
         message = (
             f"{both.size:,} row(s) have both flags, first row {table.row(both[0])}. They are read as "
-            "true ends: nothing is expected to follow."
+            "true ends: values end there."
         )
-        fix = "Where only the time was up, clear terminals."
+        fix = "Where only the time limit was reached, clear terminals."
         yield Finding("warning", "both-flags", message, first(both), fix)
     true_end = table.terminals[table.ends]
     lengths = table.lengths[true_end]
@@ -96,13 +96,13 @@ def resets(table: Table) -> Iterator[Finding]:
             message = (
                 f"next_observations is not the next row's observation in {wrong.size:,} row(s) inside "
                 f"an episode, first row {table.row(wrong[0])}, though the observations "
-                "themselves run on."
+                "themselves continue."
             )
             fix = "Write next_observations again from the log, or leave them out."
             yield Finding("error", "next-observations", message, first(wrong), fix)
     if leaps.size:
         message = (
-            f"Observations leap inside an episode, after row {table.listed(leaps)}: several "
+            f"Observations jump inside an episode, after row {table.listed(leaps)}: several "
             "dimensions move more than 8 times as far as 99 of 100 steps do."
         )
         fix = "If an episode ended there, set timeouts in that row; otherwise drop the transition."
@@ -167,18 +167,18 @@ def _out_of_order(table: Table, rows: np.ndarray) -> Finding:
     message = (
         f"next_observations is not the next row's observation in {share:.0%} of the rows inside "
         "episodes: transitions were shuffled, or next_observations belong to other rows. Episodes, "
-        "their returns and lengths mean nothing."
+        "their returns and lengths are meaningless."
     )
-    fix = "Keep rows in the order of time. Single steps can be learned from all the same."
+    fix = "Keep rows in time order. Learning from single steps works anyway."
     return Finding("warning", "next-observations", message, first(rows), fix)
 
 
 def _misplaced(table: Table, rows: np.ndarray, flags: np.ndarray, *, sure: bool) -> Finding:
     severity = "error" if sure and table.next_observations is None else "warning"
     message = (
-        f"An episode really ends in row {table.listed(rows)}, but the flag stands in row "
+        f"An episode really ends in row {table.listed(rows)}, but the flag is in row "
         f"{table.listed(flags)}"
-        f"{_evidence(table) if sure else ' (observations leap)'}"
+        f"{_evidence(table) if sure else ' (observations jump)'}"
         + ("." if table.next_observations is not None else ": a transition would cross the reset.")
     )
     fix = (
@@ -218,8 +218,8 @@ def several_ends(table: Table) -> Iterator[Finding]:
     message = (
         f"terminals are set in {table.terminals.sum():,} row(s) of {walks:,} walk(s), and after "
         f"{continuing.size:,} of them the same walk continues, first after row "
-        f"{table.row(continuing[0])}. Each such row counts as an end of the task: nothing is "
-        "expected to follow it."
+        f"{table.row(continuing[0])}. Each such row counts as an end of the task: values "
+        "end there."
     )
     fix = (
         "Nothing to do if a goal is to end the task; otherwise set terminals in the last row only."

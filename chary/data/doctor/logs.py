@@ -48,8 +48,8 @@ def sentinels(table: Table) -> Iterator[Finding]:
                 what = "rewards" if key == "rewards" else f"{key}: {table.named(key, [dimension])}"
                 message = (
                     f"{what} is {value:g} in {rows.size:,} row(s), first row {table.row(rows[0])}; all "
-                    f"else lies between {low:g} and {high:g}. It looks like a sign for no value, and "
-                    "would be learned from as a number."
+                    f"else lies between {low:g} and {high:g}. It looks like a code for a missing "
+                    "value, and would be learned from as a number."
                 )
                 fix = f"Import with --missing {value:g} and --drop-missing, or drop these rows."
                 yield Finding("warning", "sentinel", message, first(rows), fix)
@@ -69,8 +69,8 @@ def scales(table: Table) -> Iterator[Finding]:
     )
     message = (
         f"observations: {large} is about {uneven.factor:,.0f} times as large as {small}. Unless "
-        "observations are normalised, networks hardly see the smaller ones, and the ensemble's doubt "
-        "does not grow off the data."
+        "observations are normalised, networks hardly see the smaller ones, and the ensemble's "
+        "uncertainty does not grow off the data."
     )
     fix = "Leave --normalise-observations at auto, or set it to quantiles."
     yield Finding(severity, "scales", message, (), fix)
@@ -99,7 +99,7 @@ def time_gaps(table: Table) -> Iterator[Finding]:
     back = inside[steps <= 0]
     if back.size:
         message = (
-            f"Time stands still or goes back in {back.size:,} row(s) inside episodes, first after row "
+            f"Time stops or goes backwards in {back.size:,} row(s) inside episodes, first after row "
             f"{table.row(back[0])}."
         )
         fix = "Put the rows in order of time; `chary data import --time` does it."
@@ -140,7 +140,7 @@ def late_actions(table: Table) -> Iterator[Finding]:
     message = (
         f"The action of row t explains {max(gain_own[best], 0):.0%} of how "
         f"observations ({table.named('observations', [best])}) change from row t to t + 1, the "
-        f"action of row t + 1 {gain_next[best]:.0%}: actions seem to stand one row late."
+        f"action of row t + 1 {gain_next[best]:.0%}: actions seem to be one row late."
     )
     fix = "In each episode move actions one row up: an action belongs to the row in which it was chosen."
     yield Finding("warning", "actions-late", message, (), fix)
@@ -173,15 +173,13 @@ def finite_actions(table: Table) -> Iterator[Finding]:
     if is_finite_set(table.actions, choices):
         message = f"The actions are a finite set: {what}. {CAN}."
         fix = (
-            "If the values are amounts, train with --allow-finite-actions; if they are kinds, use a "
+            "If the values are quantities, train with --allow-finite-actions; for categories use a "
             "method for discrete actions."
         )
         yield Finding("error", "finite-actions", message, (), fix)
     else:
         message = f"actions: {what}. The policy chooses any number between the bounds there."
-        fix = (
-            "Nothing to do if the values are amounts; round the policy's actions where you use it."
-        )
+        fix = "Nothing to do if the values are quantities; round the policy's actions where you use it."
         yield Finding("warning", "finite-actions", message, (), fix)
 
 
@@ -200,10 +198,10 @@ def too_little(table: Table) -> Iterator[Finding]:
         yield Finding("warning", "too-little-data", message, (), fix)
     if len(table.ends) < FEW_EPISODES:
         message = (
-            f"There are {len(table.ends)} episode(s). Validation holds out whole episodes, and starts "
-            "are seen only so often."
+            f"There are only {len(table.ends)} episode(s): few starts, and few episodes to hold out for "
+            "validation."
         )
-        fix = "Cut a long log where the task begins anew (every day, say) with --episode."
+        fix = "Cut a long log where the task begins again (every day, say) with --episode."
         yield Finding("note", "few-episodes", message, (), fix)
 
 

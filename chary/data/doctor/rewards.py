@@ -36,7 +36,7 @@ def _unknown_at_starts(table: Table) -> Finding | None:
         return None
     message = (
         f"The reward is NaN in the first row of {broken.size:,} episode(s) and nowhere else: the "
-        "reward of a step stands one row after it, as in RL Unplugged."
+        "reward of a step is one row after it, as in RL Unplugged."
     )
     return Finding("error", "rewards-shifted", message, first(broken), _MOVE_UP)
 
@@ -55,13 +55,13 @@ def _displaced_at_ends(table: Table) -> Finding | None:
     if late.sum() >= 2 and late.mean() >= 0.5:
         message = (
             f"In {late.sum():,} of {len(ends):,} episodes that the task ended, the last row has no "
-            "reward, but the first row of the next episode has: rewards stand one row late."
+            "reward, but the first row of the next episode has: rewards are one row late."
         )
         return Finding("error", "rewards-shifted", message, first(ends[late] + 1), _MOVE_UP)
     if early.sum() >= 2 and early.mean() >= 0.9:
         message = (
-            f"In {early.sum():,} of {len(ends):,} episodes that the task ended, the reward stands "
-            "in the row before the last: rewards may stand one row early, or terminals one late."
+            f"In {early.sum():,} of {len(ends):,} episodes that the task ended, the reward is "
+            "in the row before the last: rewards may be one row early, or terminals one row late."
         )
         return Finding("warning", "rewards-shifted", message, first(ends[early] - 1), _MOVE_DOWN)
     return None
@@ -94,7 +94,7 @@ def _fits_a_neighbour(table: Table) -> Finding | None:
     message = (
         f"A row's observation, action and next observation leave {unexplained[0]:.2%} of its own "
         f"reward unexplained, but {unexplained[best]:.2%} of the reward in the row {where}: rewards "
-        f"seem to stand one row {'late' if best == 1 else 'early'}."
+        f"seem to be one row {'late' if best == 1 else 'early'}."
     )
     return Finding("warning", "rewards-shifted", message, (), _MOVE_UP if best == 1 else _MOVE_DOWN)
 
@@ -117,10 +117,8 @@ def reward_scale(table: Table) -> Iterator[Finding]:
     """Rewards that learn better after a transform."""
     values = np.unique(table.rewards)
     if len(values) == 2 and (values == [0, 1]).all():
-        message = "Rewards are 0 or 1. Learning from sparse rewards goes better with 4 (r - 0.5)."
-        fix = (
-            "Train with --reward-scale 4 --reward-shift -0.5; datasets by name do it by themselves."
-        )
+        message = "Rewards are 0 or 1. Learning from sparse rewards works better with 4 (r - 0.5)."
+        fix = "Train with --reward-scale 4 --reward-shift -0.5; named datasets do it automatically."
         yield Finding("note", "reward-transform", message, (), fix)
         return
     typical = float(np.quantile(np.abs(table.rewards), 0.99))

@@ -16,8 +16,8 @@ BLOCK = 10_000
 def constant_columns(table: Table) -> Iterator[Finding]:
     """Dimensions that never change."""
     remarks: dict[str, tuple[Severity, str]] = {
-        "observations": ("note", "It tells nothing."),
-        "actions": ("warning", "What another value would do is nowhere in the data."),
+        "observations": ("note", "It carries no information."),
+        "actions": ("warning", "The data does not show what another value would do."),
     }
     for key, (severity, why) in remarks.items():
         array = getattr(table, key)
@@ -50,7 +50,7 @@ def twin_columns(table: Table) -> Iterator[Finding]:
     if pairs and table.size > 1:
         message = (
             f"observations: {'; '.join(pairs[:5])} in every row. A copy adds nothing, and "
-            "often stands where another quantity was meant."
+            "often another quantity was meant."
         )
         fix = "Check how observations were put together; drop the copy if the task's have none."
         yield Finding("warning", "twin-columns", message, (), fix)
@@ -79,7 +79,7 @@ def action_bounds(table: Table) -> Iterator[Finding]:
     crowded = np.setdiff1d(np.flatnonzero(share > AT_BOUNDS), chosen)  # of which more is said
     if crowded.size:
         message = (
-            f"actions: {share[crowded].max():.0%} stand exactly at a bound "
+            f"actions: {share[crowded].max():.0%} are exactly at a bound "
             f"({table.named('actions', crowded)}). Either the controller is "
             "bang-bang, or actions were clipped to bounds that are too narrow."
         )
@@ -100,7 +100,7 @@ def duplicates(table: Table) -> Iterator[Finding]:
         rows = table.starts[copies]
         message = (
             f"{copies.size:,} episode(s) are copies of an earlier one, first from row "
-            f"{table.row(rows[0])}. They weigh double, and a copy held out for validation shows nothing."
+            f"{table.row(rows[0])}. They count twice, and spoil validation."
         )
         fix = "Remove the copies; if files were joined, look for one that was joined twice."
         yield Finding("warning", "duplicate-episodes", message, first(rows), fix)
@@ -115,10 +115,10 @@ def duplicates(table: Table) -> Iterator[Finding]:
         severity: Severity = "warning" if share > 0.01 else "note"
         message = (
             f"{rows.size:,} row(s) ({share:.2%}) repeat an earlier one in every number, first row "
-            f"{table.row(rows[0])}. A logger that writes a step twice, or a state that stands "
-            "still, does this."
+            f"{table.row(rows[0])}. A logger that writes a step twice, or a state that "
+            "does not change, causes this."
         )
-        fix = "Remove the repeats, unless the task's numbers are few enough to meet by chance."
+        fix = "Remove the repeats, unless the task has so few values that rows repeat by chance."
         yield Finding(severity, "duplicate-rows", message, first(rows), fix)
 
 

@@ -41,7 +41,7 @@ def format_of(path: Path) -> Format:
         raise CharyError(
             f"{path}: cannot tell the format from '{path.suffix}'; known endings are "
             f"{', '.join(FORMATS)}. Files of named datasets, such as RL Unplugged's shards, are given "
-            "as --data-file beside the name."
+            "with --data-file, together with the name."
         )
     return FORMATS[path.suffix.lower()]
 

@@ -232,7 +232,7 @@ def _assemble(
         if early.size:
             row = int(order.rows[early[0]])
             raise OddError(
-                f"by '{layout.terminal}' the task ended in row {row}, but {keys.label(row)} goes on "
+                f"by '{layout.terminal}' the task ended in row {row}, but {keys.label(row)} continues "
                 f"after it{such(early.size)}"
             )
     rows["timeouts"] = (rows["timeouts"] | order.last | order.cut) & ~rows["terminals"]

@@ -194,7 +194,7 @@ def _check_chained(dataset: Dataset) -> None:
     if broken.size:
         raise CharyError(
             f"{dataset.name}: the next observation of row {broken[0]} is not the observation of row "
-            f"{broken[0] + 1}, though the episode goes on ({broken.size} such rows). Minari cannot "
+            f"{broken[0] + 1}, though the episode continues ({broken.size} such rows). Minari cannot "
             "hold that; export to a file instead."
         )
 

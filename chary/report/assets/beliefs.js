@@ -12,29 +12,29 @@ const health = {
     const rows = data.runs;
     const judged = rows.filter((run) => run.health);
     const parts = [
-      el("p", {}, "Pessimism is only as good as the doubt behind it: members should disagree where the data ends, their mean should come true on average, and what the lower confidence bound (LCB) promises should be kept. Values are in the learner's reward units, after scaling."),
+      el("p", {}, "Pessimism is only as good as the uncertainty behind it. Members should disagree where the data ends, their mean should match the returns on average, and returns should stay above the lower confidence bound (LCB). Values are in the learner's reward units, after scaling."),
       rows.length > 1 ? el("div", { id: "verdict-table" }) : null,
     ];
     const options = (judged.length ? judged : rows).map((run) => ({ value: run.name, text: run.name }));
     const menu = choice("look at", "run", options, () => health.draw(data));
     parts.push(el("div", { class: "choices" }, rows.length > 1 ? menu : null), el("div", { id: "verdict-list" }));
     if (judged.length) {
-      const thinned = data.thinned.health ? ` At most ${data.thinned.health} looks are shown, evenly spread.` : "";
+      const thinned = data.thinned.health ? ` At most ${data.thinned.health} evaluations are shown, evenly spaced.` : "";
       const swept = judged.some((run) => run.health.sweep), promised = judged.some((run) => run.health.calibration);
       parts.push(el("div", { class: "figures" },
-        figure("relative", "Where the data ends", "How much members differ on what an action changes: the standard deviation of Q(s, a) − Q(s, π(s)), at 256 states of the data, for logged, perturbed and random actions. Random actions should stand out: the data has none like them. The area under the ROC curve for telling them apart is on the right axis: 1 is without error, 0.5 is chance." + thinned),
-        figure("disagreement", "Disagreement", "The members' standard deviation itself. It contains an offset by which whole members differ and which no action changes. Off the data: states whose columns come from different rows."),
-        promised ? figure("calibration", "Promised and achieved", "What the critics expect at the start of episodes, and the discounted return that followed. Grey lines are the smallest and largest return that rewards like the data's allow: beyond them no value makes sense.") : null,
-        promised ? figure("starts", "Episode by episode", "The last evaluation: expectation across, outcome upwards. On the diagonal promises come true; points below it were promised too much. Points of the bound belong above it.") : null,
-        figure("members", "Members that count", "The effective number of members, from how far their errors go together: identical ones count as one, independent ones fully." + (promised ? " The second line is the share of episodes in which the bound held, on the right axis." : ""))));
+        figure("relative", "Where the data ends", "How much members differ in the part that depends on the action: the standard deviation of Q(s, a) − Q(s, π(s)), at 256 states of the data, for logged, perturbed and random actions. It should be largest for random actions, because the data has none like them. The right axis is the area under the ROC curve for separating random from logged actions: 1 is perfect, 0.5 is chance." + thinned),
+        figure("disagreement", "Disagreement", "The members' standard deviation. It includes offsets between members, which do not depend on the action. Off the data: states whose columns come from different rows."),
+        promised ? figure("calibration", "Promised and achieved", "What the critics expect at the start of episodes, and the discounted return that followed. Grey lines are the smallest and largest return possible with the data's rewards.") : null,
+        promised ? figure("starts", "Episode by episode", "The last evaluation: expected return on the horizontal axis, achieved return on the vertical axis. On the diagonal both agree; below it the critics promised too much. Points of the bound should lie above the diagonal.") : null,
+        figure("members", "Members that count", "The effective number of members, from the correlation of their errors: identical members count as one, independent members fully." + (promised ? " The second line is the share of episodes in which the bound held, on the right axis." : ""))));
       if (judged.some((run) => run.health.actions)) {
         parts.push(el("h3", {}, "Where the policy leaves the data"),
-          el("p", {}, "Logged actions and the policy's, at the same 256 states of the data. A policy that has learned something acts differently, but where no bars of the data are, nobody knows what its actions do."),
+          el("p", {}, "Logged actions and the policy's, at the same 256 states of the data. A trained policy acts differently, but where the data has no bars the effect of its actions is unknown."),
           el("div", { id: "actions", class: "figures small" }));
       }
       if (swept) {
-        parts.push(el("h3", {}, "Doubt, one input at a time"),
-          el("p", {}, "States of the data in which one column is moved through its range and beyond, everything else as logged. The line is the members' standard deviation for the policy's action; the bars are the data. Where the bars end, the line should rise. Columns along which it rises most come first."),
+        parts.push(el("h3", {}, "Uncertainty, one input at a time"),
+          el("p", {}, "States of the data with one column moved through its range and beyond, and all other columns as logged. The line is the members' standard deviation for the policy's action; the bars are the data. Where the bars end, the line should rise. Columns along which it rises most come first."),
           el("div", { id: "sweep", class: "figures small" }));
       }
     }
@@ -58,7 +58,7 @@ const health = {
     const named = { random: ["random actions", 3], perturbed: ["perturbed actions", 5], policy: ["policy's actions", 1], data: ["logged actions", 0], off: ["off the data", 4] };
     const lines = (values) => Object.entries(named).filter(([kind]) => values[kind]).map(([kind, [name, which]]) => line(name, found.step, values[kind], colour(which)));
     show("relative", [...lines(found.relative), line("area under the curve", found.step, found.told_apart.random, shade("--quiet"), { dash: "dot", trace: { yaxis: "y2" } })],
-      { x: axis(STEPS), y: axis("std of what actions change", { rangemode: "tozero" }), yaxis2: axis("area", { overlaying: "y", side: "right", range: [0, 1.02], showgrid: false }), uirevision });
+      { x: axis(STEPS), y: axis("std, action-dependent part", { rangemode: "tozero" }), yaxis2: axis("area", { overlaying: "y", side: "right", range: [0, 1.02], showgrid: false }), uirevision });
     show("disagreement", lines(found.std), { x: axis(STEPS), y: axis("std of the members", { rangemode: "tozero" }), uirevision });
     const held = found.calibration ? promises(found, uirevision) : [];
     show("members", [line("effective members", found.step, found.effective, colour(5)), ...held],
@@ -100,12 +100,12 @@ function chosen(actions, uirevision) {
 
 function sweeps(columns, uirevision) {
   const shown = columns.slice(0, MOST_SWEPT);
-  fill(document.getElementById("sweep"), shown.map((column, i) => figure(`sweep-${i}`, column.name, `${number(column.growth, 2)} times the doubt beyond the data`)));
+  fill(document.getElementById("sweep"), shown.map((column, i) => figure(`sweep-${i}`, column.name, `${number(column.growth, 2)} times the uncertainty beyond the data`)));
   shown.forEach((column, i) => {
     const step = column.values[1] - column.values[0];
     show(`sweep-${i}`, [
       { type: "bar", x: column.values, y: column.counts, width: step, yaxis: "y2", name: "data", marker: { color: faint(colour(0), 0.3) } },
-      { type: "scatter", mode: "lines", x: column.values, y: column.std, name: "doubt", line: { color: colour(3), width: 2 } },
+      { type: "scatter", mode: "lines", x: column.values, y: column.std, name: "uncertainty", line: { color: colour(3), width: 2 } },
     ], { x: axis(column.name), y: axis("std", { rangemode: "tozero" }), yaxis2: { overlaying: "y", side: "right", visible: false, rangemode: "tozero" },
       height: 200, showlegend: false, bargap: 0, uirevision });
   });
@@ -128,9 +128,9 @@ const maze = {
       el("p", {}, "Values of a body at rest, for the policy's action, at every place. Move the slider to go through training; colours mean the same at every step." + (data.thinned.maps ? ` To keep the page small, ${data.thinned.maps}.` : "")),
       el("div", { class: "choices" }, options.length > 1 ? menu : null, el("label", {}, "training", slider, el("output", { id: "frame-step", for: "frame" }))),
       el("div", { class: "figures maps" },
-        figure("map-mean", "Mean", "Higher towards the goal, if the critics have found the way."),
+        figure("map-mean", "Mean", "Higher towards the goal, if the critics have found the path."),
         figure("map-std", "Standard deviation", "Bright where members disagree: where the data is thin."),
-        figure("map-lcb", "Lower confidence bound", "What the policy climbs: mean and doubt together."),
+        figure("map-lcb", "Lower confidence bound", "What the policy maximises: mean and standard deviation together."),
         figure("map-paths", "Data and paths", "How much data there is (lighter is more, logarithmic) and where the policy went. Circle: start, star: goal, cross: where a path ended.")),
     ];
   },

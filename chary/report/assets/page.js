@@ -22,7 +22,7 @@ function draw(data, { title, sections = order(data) } = {}) {
   delete document.body.dataset.painted;
   fill(document.getElementById("contents"), built.map(({ section }) => el("a", { href: `#${section.id}` }, section.title)));
   fill(document.getElementById("page"), built.map(({ section, parts }) => el("section", { id: section.id }, el("h2", {}, section.title), parts)));
-  document.getElementById("foot").textContent = `Made by chary ${data.version} from run folders alone. In figures: drag to zoom, double-click to go back.`;
+  document.getElementById("foot").textContent = `Made by chary ${data.version} from run folders alone. In figures: drag to zoom, double-click to reset.`;
   for (const { section } of built) section.draw?.(data);
   paintInView();
   document.body.dataset.ready = "true";

@@ -16,13 +16,13 @@ const summary = {
     const percent = Math.round(100 * data.level);
     const columns = [
       { key: "algorithm", title: "algorithm", value: (g) => g.method, cell: (g) => g.algorithm },
-      { key: "setting", title: "setting", class: "settings", hint: "what differs between runs of the algorithm", value: (g) => g.method,
+      { key: "setting", title: "setting", class: "settings", hint: "settings that differ between runs of the algorithm", value: (g) => g.method,
         cell: (g) => { const changes = Object.entries(g.changes);
           return changes.length ? changes.map(([key, value]) => el("span", { class: "change" }, `${key} ${value}`)) : [el("span", { class: "quiet" }, "–")]; } },
       { key: "dataset", title: "dataset", class: "name", value: (g) => g.dataset, cell: (g) => g.dataset },
       { key: "seeds", title: "seeds", value: (g) => g.seeds.length, cell: (g) => seedsIn(g.seeds) + (g.diverged ? ` (${g.diverged} diverged)` : "") },
       ...(measures.length ? [{ key: "last", title: "last", number: true, hint: "at the last evaluation", value: (g) => g.last.mean, cell: (g) => estimate(g.last) + measured(g) }] : []),
-      ...(data.groups.some((g) => g.sampled) ? [{ key: "sampled", title: "sampled", number: true, hint: "at the last evaluation, by sampled actions", value: (g) => g.sampled?.mean, cell: (g) => estimate(g.sampled) }] : []),
+      ...(data.groups.some((g) => g.sampled) ? [{ key: "sampled", title: "sampled", number: true, hint: "at the last evaluation, with sampled actions", value: (g) => g.sampled?.mean, cell: (g) => estimate(g.sampled) }] : []),
       ...(measures.length ? [{ key: "best", title: "best", number: true, hint: "at each run's best evaluation", value: (g) => g.best.mean, cell: (g) => estimate(g.best) + measured(g) }] : []),
       { key: "verdict", title: "critics", class: "verdicts", value: (g) => GRAVEST_FIRST.indexOf(g.verdict.level), cell: (g) => badge(g.verdict.level, g.verdict.title) },
       { key: "step", title: "steps", number: true, value: (g) => g.step, cell: (g) => (g.step < g.goal ? `${number(g.step)} of ${number(g.goal)}` : number(g.step)) },
@@ -31,9 +31,9 @@ const summary = {
     ];
     return [
       el("p", {}, "One line for each method and dataset; a click on a heading sorts. " + (measures.length ? `Results are ${measures.map((name) => NAMES[name] + "s").join(" or ")}, as means over seeds with ${percent}% bootstrap intervals. ` +
-        "“Last” is what training ended with; “best” was picked by looking at evaluations, which nobody can do without a simulator. " : "No policy was run in a simulator: what is known of it comes from the data and from its critics. ") + "Marked words are settings in which runs differ." +
-        (data.groups.some((g) => g.sampled) ? " Policies act by their mode; “sampled” is the last evaluation by samples." : "") +
-        (data.groups.some((g) => g.diverged) ? " A run that diverged counts as the worst score there can be, in “last”, in curves and in statistics; “best” is from before it diverged." : "")),
+        "“Last” is the end of training; “best” is the highest evaluation, which can be chosen only with a simulator. " : "No policy was evaluated in a simulator: this page uses only the data and the critics. ") + "Marked settings differ between runs." +
+        (data.groups.some((g) => g.sampled) ? " Policies act by their mode; “sampled” is the last evaluation with sampled actions." : "") +
+        (data.groups.some((g) => g.diverged) ? " A diverged run counts as the worst possible score in “last”, in curves and in statistics; “best” is from before it diverged." : "")),
       sortableTable(columns, data.groups, "groups"),
     ];
   },
@@ -55,7 +55,7 @@ const learning = {
       el("div", { class: "choices" }, taskChoice(data), choice("show", "quantity", quantities, () => learning.draw(data))),
       el("div", { class: "figures" },
         figure("curves", "While training", "Each line is the mean over a method's seeds at each evaluation, the band its interval; wide bands mean that seeds " +
-          "disagree. Click an entry of the legend to hide or show a method. Logged numbers are drawn as one line a run." + thinned),
+          "disagree. Click an entry of the legend to hide or show a method. Logged metrics have one line per run." + thinned),
         evaluated(data) ? figure("episodes", "Every episode of the last evaluation", "A point is the return of one episode, over all seeds; the box holds the middle half. " +
           "Two clouds mean that the policy sometimes succeeds and sometimes fails outright, which a mean hides.") : null),
     ];
@@ -113,9 +113,9 @@ const statistics = {
     return [
       el("p", {}, `Last scores on ${where}. Few seeds say little: look at the intervals before the order. They are stratified bootstraps, which draw seeds again within each task (Agarwal et al. 2021).`),
       el("div", { class: "figures" },
-        figure("iqm", "Interquartile mean", "The mean of the middle half of all runs: not moved by one lucky or one failed seed, as a mean is, and steadier than a median. Lines are intervals."),
-        figure("profile", "Performance profile", "How large a share of runs scores more than the number below. A curve that is higher everywhere belongs to the better method; where curves cross, it depends on what you need." + fewer),
-        found.compared.length > 1 ? figure("improvement", "Probability of improvement", "How likely a run of the method on the left beats one of the method below, on a task drawn at random. 0.5 is a coin; values whose interval (shown on pointing) holds 0.5 decide nothing." + fewer) : null),
+        figure("iqm", "Interquartile mean", "The mean of the middle half of all runs. One lucky or failed seed does not change it, as it would change a mean, and it is steadier than a median. Lines are intervals."),
+        figure("profile", "Performance profile", "The share of runs that score more than the number below. A curve that is higher everywhere belongs to the better method; where curves cross, it depends on what you need." + fewer),
+        found.compared.length > 1 ? figure("improvement", "Probability of improvement", "How likely a run of the method on the left beats one of the method below, on a task drawn at random. 0.5 is chance; values whose interval (shown on hover) contains 0.5 decide nothing." + fewer) : null),
     ];
   },
   draw(data) {
@@ -138,19 +138,19 @@ const datasets = {
       const found = dataset.summary;
       const sizes = `${number(dataset.transitions)} transitions, ${dataset.observation_size ?? "?"} observations, ${dataset.action_size ?? "?"} actions`;
       const title = el("h3", {}, dataset.name);
-      if (!found) return [title, el("p", {}, `${sizes}. There is no more to tell: these runs began before chary kept a summary of their data, or it cannot be read.`)];
-      const ends = `${several(found.episodes, "episode")}, of which ${number(found.terminals)} came to an end of their own and ${number(found.timeouts)} were cut off`;
+      if (!found) return [title, el("p", {}, `${sizes}. There is no summary of the data: these runs began before chary stored one, or it cannot be read.`)];
+      const ends = `${several(found.episodes, "episode")}, of which ${number(found.terminals)} were ended by the task and ${number(found.timeouts)} were cut off`;
       return [
         title,
         el("p", {}, `${sizes}; ${ends}. Mean return ${number(found.returns.mean)} (${number(found.returns.min)} to ${number(found.returns.max)}).`),
         el("div", { class: "figures" },
-          figure(`returns-${i}`, "Returns", "The return of every logged episode: what the behaviour that made the data could do."),
+          figure(`returns-${i}`, "Returns", "The return of every logged episode: the performance of the behaviour that made the data."),
           figure(`lengths-${i}`, "Lengths", "How many steps episodes took."),
           found.coverage ? figure(`coverage-${i}`, "Coverage", "Where the data is, by the first two observations, on a logarithmic scale. In the empty parts critics can only guess.") : null),
         el("h3", {}, "What the doctor found"),
         found.findings.length
           ? el("div", {}, found.findings.map((each) => el("div", { class: `verdict ${each.severity === "error" ? "bad" : each.severity}` }, el("b", {}, each.rule), el("span", {}, `${each.message} ${each.fix}`))))
-          : el("p", {}, `Nothing is wrong or odd in the ${number(found.examined)} transitions that were examined.`),
+          : el("p", {}, `No problems in the ${number(found.examined)} transitions that were examined.`),
       ];
     });
   },
@@ -207,7 +207,7 @@ const warnings = {
   build(data) {
     if (!data.warnings.length) return null;
     return [
-      el("p", {}, "These files could not be used; everything else on this page is made without them."),
+      el("p", {}, "These files could not be used. The page was made without them."),
       el("ul", {}, data.warnings.map((each) => el("li", {}, each.run ? `${each.run}: ${each.message}` : each.message))),
     ];
   },

@@ -19,9 +19,9 @@ const progress = {
       { key: "name", title: "run", class: "name", value: (r) => r.name, cell: (r) => r.name },
       { key: "state", title: "state", class: "state", value: (r) => r.progress.state, cell: (r) => badge(STATES[r.progress.state], stateOf(r)) },
       { key: "step", title: "steps", class: "state", value: (r) => r.step / r.goal, cell: (r) => [`${number(r.step)} of ${number(r.goal)}`, el("progress", { max: r.goal, value: r.step })] },
-      { key: "left", title: "time left", number: true, hint: "at the speed of the last log lines, evaluations included", value: (r) => r.progress.left, cell: (r) => duration(r.progress.left) },
+      { key: "left", title: "time left", number: true, hint: "at the speed of the last log lines, including evaluations", value: (r) => r.progress.left, cell: (r) => duration(r.progress.left) },
       { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (r) => r.last?.[r.measure], cell: (r) => number(r.last?.[r.measure], 3) },
-      ...(data.runs.some((r) => r.last?.sampled) ? [{ key: "sampled", title: "sampled", number: true, hint: "at the last evaluation, by sampled actions", value: (r) => r.last?.sampled?.[r.measure], cell: (r) => number(r.last?.sampled?.[r.measure], 3) }] : []),
+      ...(data.runs.some((r) => r.last?.sampled) ? [{ key: "sampled", title: "sampled", number: true, hint: "at the last evaluation, with sampled actions", value: (r) => r.last?.sampled?.[r.measure], cell: (r) => number(r.last?.sampled?.[r.measure], 3) }] : []),
       { key: "best", title: "best", number: true, hint: "at the best evaluation", value: (r) => r.best?.[r.measure], cell: (r) => number(r.best?.[r.measure], 3) },
       { key: "speed", title: "updates/s", number: true, value: (r) => r.speed, cell: (r) => number(r.speed, 3) },
       { key: "verdict", title: "critics", class: "verdicts", value: (r) => GRAVEST_FIRST.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
@@ -51,7 +51,7 @@ async function ask() {
     }
     pulse(live.unread ? `· reading ${several(live.unread, "more run")} ...` : `· live, as of ${clock(Date.now() / 1000)}`);
   } catch (error) {
-    pulse("· no answer: is chary watch still running? This page goes on asking.", "lost");
+    pulse("· no answer: is chary watch still running? This page keeps trying.", "lost");
     if (!(error instanceof TypeError || error instanceof DOMException)) console.error(error);
   }
   // Drawing hundreds of runs takes long, and a page that only draws cannot be used.
