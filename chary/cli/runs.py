@@ -10,7 +10,7 @@ import tyro
 from chary.cli.output import Flag, show
 from chary.errors import CharyError
 from chary.runs.folder import RunFolder, find_runs, headline, speed_in
-from chary.runs.lines import way_of
+from chary.runs.schema import way_of
 
 COLUMNS = {
     "run": "run", "algorithm": "algo", "dataset": "dataset", "seed": "seed", "step": "step",

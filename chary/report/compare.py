@@ -18,7 +18,7 @@ from chary.report.statistics import (
 )
 from chary.report.story import RunStory
 from chary.runs.folder import headline
-from chary.runs.lines import Record, is_number
+from chary.runs.schema import Record, is_number
 
 BOOKKEEPING = {
     "seed", "run", "dataset", "data_file", "log_every", "eval_every", "eval_episodes",

@@ -18,7 +18,7 @@ from chary.report.health import Health, examine
 from chary.report.page_data import curve_points, overview, run_data
 from chary.report.story import RunStory, read_run
 from chary.runs.folder import NAMES, find_runs
-from chary.runs.lines import Record
+from chary.runs.schema import Record
 
 SHARE = 0.1
 """Of one processor, at most, goes into looking at runs that are known, however many there are."""

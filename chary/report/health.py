@@ -11,7 +11,7 @@ import numpy as np
 
 from chary.report.statistics import area_under_roc
 from chary.report.story import RunStory
-from chary.runs.lines import is_number
+from chary.runs.schema import is_number
 
 ACTIONS = ("data", "policy", "random")
 """Whose actions the members are compared on, at the same dataset states."""

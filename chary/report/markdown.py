@@ -10,7 +10,7 @@ from chary.host.terminal import duration
 from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
 from chary.report.statistics import LEVEL
 from chary.report.tables import cell_text, markdown_table, write_page
-from chary.runs.lines import Record
+from chary.runs.schema import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

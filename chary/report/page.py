@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from chary.host.files import write_result
-from chary.runs.lines import Record
+from chary.runs.schema import Record
 
 
 def write_report(data: Record, destination: Path) -> None:

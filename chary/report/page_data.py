@@ -12,7 +12,7 @@ from chary.report.compare import Group
 from chary.report.health import ACTIONS, LATER, Actions, Health, Look, Sweep
 from chary.report.statistics import LEVEL, bootstrap_each
 from chary.report.story import RunStory, thin
-from chary.runs.lines import Record, are_numbers, way_of
+from chary.runs.schema import Record, are_numbers, way_of
 from chary.version import __version__
 
 POINTS = 250_000

@@ -17,9 +17,8 @@ import numpy as np
 
 from chary.errors import CharyError
 from chary.evaluation.acting import resolve
-from chary.runs.diagnostics import require_shapes, require_summary
 from chary.runs.folder import LOGS, RunFolder, find_runs, headline, seconds_in, speed_in
-from chary.runs.lines import Record, is_number
+from chary.runs.schema import Record, is_number, require_shapes, require_summary
 
 Columns = dict[str, np.ndarray]
 """Equally long arrays by name, `step` among them; NaN where a line had no such number."""

@@ -26,7 +26,7 @@ import numpy as np
 from chary.errors import CharyError
 from chary.host.files import jsonable, whole, write_whole
 from chary.runs import checkpoints
-from chary.runs.lines import Record, means_something
+from chary.runs.schema import Record, means_something
 
 LOGS = ("metrics", "timing", "evals")
 NAMES = {

@@ -15,10 +15,10 @@ from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.runs.folder import RunFolder
-from tests.test_acting import ECHO, Echo, make_agent
+from tests.evaluation.test_acting import ECHO, Echo, make_agent
 
 MODULE = """
-from tests.test_acting import Echo
+from tests.evaluation.test_acting import Echo
 
 def make():
     return Echo()

@@ -9,7 +9,7 @@ import pytest
 from chary.errors import CharyError
 from chary.networks.targets import lower_confidence_bound, mean_and_std
 from chary.report import statistics
-from tests.test_acting import make_agent
+from tests.evaluation.test_acting import make_agent
 
 ROWS = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], np.float32)
 ACTIONS = np.array([[0.1, -0.2], [0.3, 0.4]], np.float32)

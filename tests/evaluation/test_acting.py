@@ -21,7 +21,7 @@ from chary.evaluation.acting import MODE, SAMPLE
 from chary.evaluation.agent import Agent
 from chary.evaluation.rollouts import EvalResult, Moments, evaluate
 from chary.training import resolve
-from tests.test_evaluate import assert_same
+from tests.evaluation.test_rollouts import assert_same
 
 SIZES = 3, 2
 """Of observations and actions."""

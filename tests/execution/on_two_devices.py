@@ -23,7 +23,7 @@ from chary.execution.processes.leader import place
 from chary.execution.program import Carry, compile_chunk, initial_carry, keys
 from chary.runs.folder import RunFolder
 from tests.conftest import make_columns
-from tests.test_population import logs, states, stop_after
+from tests.training.test_population import logs, states, stop_after
 
 SMALL: dict[str, Any] = {"members": 4, "hidden": (8,), "batch_size": 16, "warmup_steps": 5}
 

@@ -14,7 +14,7 @@ from chary.errors import CharyError
 from chary.host.files import jsonable
 from chary.runs import checkpoints
 from chary.runs.folder import RunFolder, claimed
-from tests.test_loop import QUICK, bits
+from tests.training.test_loop import QUICK, bits
 
 CONFIG: dict[str, Any] = {"algorithm": "bc", "run": {}, "settings": {}}
 

@@ -18,7 +18,7 @@ from chary.report.compare import group_runs
 from chary.report.story import read_runs
 from chary.runs.folder import RunFolder
 from tests.conftest import make_columns
-from tests.test_acting import ECHO
+from tests.evaluation.test_acting import ECHO
 
 TINY: dict[str, Any] = {
     "preset": "none",

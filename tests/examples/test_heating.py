@@ -15,7 +15,7 @@ from chary.cli import main
 from chary.data.scaling import standard_rewards, uneven_scales
 from chary.report.statistics import area_under_roc
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HEATING = ROOT / "examples" / "heating"
 
 
