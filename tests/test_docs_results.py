@@ -166,8 +166,8 @@ def test_the_preset_for_own_data() -> None:
         *returns("alpha 0"),
     ]
     assert (
-        "returns of {:.0f} and {:.0f} where the log has {:.0f}. With beta -2 it was {:.0f} and {:.0f}, with "
-        "128x128 networks {:.0f} in the one seed that was run, with alpha 0 only {:.0f}."
+        "returns of {:.0f} and {:.0f} where the log has {:.0f}. With beta -2 it was {:.0f} and {:.0f}, "
+        "with 128x128 networks {:.0f} in the one seed that was run, with alpha 0 only {:.0f}."
     ).format(*said) in page
     assert not any("replaces" in row["by the rule"] for row in rows.values())
     for setting in rows:
