@@ -147,6 +147,39 @@ def test_shifts() -> None:
     assert f"5% of the training rows pass flags {least:.0f} to {most:.0f}% of held-out ones" in page
 
 
+def test_the_preset_for_own_data() -> None:
+    source = RESULTS / "own-data-preset.md"
+    rows = {row.pop(""): row for row in table(source, "", "robot, return")}
+    page = text_of(DOCS / "own-data.md")
+
+    def returns(setting: str, log: str = "robot") -> list[float]:
+        return [float(number) for number in rows[setting][f"{log}, return"].split(", ")]
+
+    logged = re.search(r"heating (\S+), tank (\S+), robot (\S+)\.\n", source.read_text())
+    assert logged is not None
+    heating, tank, robot = map(float, logged.groups())
+    said = [
+        *returns("own-data"),
+        robot,
+        *returns("beta -2"),
+        *returns("128x128"),
+        *returns("alpha 0"),
+    ]
+    assert (
+        "returns of {:.0f} and {:.0f} where the log has {:.0f}. With beta -2 it was {:.0f} and {:.0f}, "
+        "with 128x128 networks {:.0f} in the one seed that was run, with alpha 0 only {:.0f}."
+    ).format(*said) in page
+    assert not any("replaces" in row["by the rule"] for row in rows.values())
+    for setting in rows:
+        assert min(returns(setting, "heating")) > heating and min(returns(setting, "tank")) > tank
+    areas = {
+        log: [float(x) for x in rows["own-data"][f"{log}, smallest AUC"].split(", ")]
+        for log in ("heating", "tank", "robot")
+    }
+    assert min(areas["heating"] + areas["robot"]) >= 0.99
+    assert f"the smallest is {min(areas['tank']):.2f} to {max(areas['tank']):.2f}" in page
+
+
 def test_the_demonstration() -> None:
     rows = {(row["seed"], row[""]): row for row in table(RESULTS / "demo.md", "seed", "success")}
     reached = [round(50 * float(rows[seed, "msg"]["success"])) for seed in "012"]
