@@ -145,7 +145,7 @@ def test_runs_that_diverge_are_counted_and_sizes_are_drawn(maze_file: Path, tmp_
     assert single["mean"] is not None and single["low"] is None
     assert pair["mean"] == pair["runs"][0]["final"] == 0.0  # no success
     page = (tmp_path / "study-size.md").read_text()
-    assert "diverged" in page and "A run that diverged counts as 0 in means" in page
+    assert "diverged" in page and "A diverged run counts as 0 in means" in page
     assert (tmp_path / "study-size.png").stat().st_size > 10_000
     assert "runs done" in first.stderr and "runs done" not in again.stderr
     log = (tmp_path / "n2-beta-1e+12-alpha0-seed0.log").read_text()
@@ -241,7 +241,7 @@ def test_algorithms_are_compared_each_with_its_own_settings(
     assert implicit["changes"]["expectile"] == 0.9 and printed["settings"] == {}
     assert RunFolder.open(tmp_path / "iql-seed0").config["algorithm"] == "iql"
     page = (tmp_path / "study-baselines.md").read_text()
-    assert "| sampled | mean |" in page and "under `sampled` stand the same runs" in page
+    assert "| sampled | mean |" in page and "`sampled` has the same runs" in page
     assert "| algorithm | members |" in page and "| bc | - | - |" in page and "time a run" in page
     words[words.index("iql")] = "bc"
     assert main([*map(str, words)]) == 2
