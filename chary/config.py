@@ -100,17 +100,23 @@ def _allowed_by(hint: Any) -> Allowed:
         words=tuple(words),
         only_words=len(named) == len(arms),
         number=bool(ranged) or int in arms or float in arms,
-        bounds=tuple(bound for arm in ranged for bound in arm.__metadata__),
+        bounds=tuple(bound for arm in ranged for bound in _bounds(arm)),
     )
 
 
 def _arms(hint: Any) -> Iterator[Any]:
-    """The alternatives of a union, or the type itself."""
+    """The alternatives of a union, or the type itself, without what others have annotated."""
     if get_origin(hint) in (Union, UnionType):
         for arm in get_args(hint):
             yield from _arms(arm)
+    elif get_origin(hint) is Annotated and not _bounds(hint):
+        yield from _arms(hint.__origin__)
     else:
         yield hint
+
+
+def _bounds(hint: Any) -> list[Any]:
+    return [note for note in hint.__metadata__ if isinstance(note, Ge | Gt | Le | Lt)]
 
 
 def require(condition: bool, option: str, value: object, allowed: str) -> None:

@@ -46,6 +46,7 @@ class Config(Checked):
     devices: Positive | Literal["all"] = 1
     pair: tuple[float, float] | Literal["auto"] = "auto"
     several: tuple[int, ...] = ()
+    noted: Annotated[Positive | None, "a note of somebody else's"] = 1
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,7 @@ class Config(Checked):
         ({"word": "c"}, "--word is c, but must be a or b."),
         ({"number_or_word": float("nan")}, "--number-or-word is nan"),
         ({"devices": 0}, "--devices is 0, but must be at least 1."),
+        ({"noted": 0}, "--noted is 0, but must be at least 1."),
     ],
 )
 def test_a_field_refuses_what_its_type_does_not_take(changes: dict[str, Any], words: str) -> None:
