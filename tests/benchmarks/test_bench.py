@@ -90,7 +90,7 @@ def test_starts_are_compared_with_the_first_and_written_as_a_page(
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["start"], row["of_first"]) for row in rows] == [(1, 1.0), (2, 0.3)]
     page = (tmp_path / "results" / "bench-start.md").read_text()
-    assert page.startswith("# Time the way from the command to the first update")
+    assert page.startswith("# Time from the command to the first update")
     assert "| 2 | 8 | 3.00 | 0.30 |" in page
 
 
