@@ -34,7 +34,7 @@ SIMULATION_COLUMNS = {
 }  # fmt: skip
 POPULATION_COLUMNS = {
     "runs": "runs", "members": "members", "hidden": "hidden",
-    "after_one_another": "updates/s, one after another", "side_by_side": "updates/s, side by side",
+    "after_one_another": "updates/s, one after another", "side_by_side": "updates/s, at once",
     "ratio": "ratio",
 }  # fmt: skip
 REPORT_COLUMNS = {"runs": "runs", "lines": "log lines each", "seconds": "seconds", "mb": "MB"}
@@ -67,7 +67,7 @@ def feeds(out: Out = None, json: Flag = False) -> None:
     """Compare data in memory with data in files, at 4 members of 3x256, in alternating windows.
 
     Args:
-        out: Folder to write the table into, as a page.
+        out: Folder for a Markdown page with the table.
         json: Print the table as one JSON object.
     """
     from benchmarks.feeds import compare_feeds
@@ -84,13 +84,13 @@ def start(
     out: Out = None,
     json: Flag = False,
 ) -> None:
-    """Time the way from the command to the first update: with nothing compiled yet, and once more.
+    """Time from the command to the first update: with nothing compiled, and once more.
 
     Args:
         members: Number of members.
         hidden: Sizes of the hidden layers.
-        starts: How often to start; all but the first find the compiled programs.
-        out: Folder to write the table into, as a page.
+        starts: Number of starts. All but the first find compiled programs.
+        out: Folder for a Markdown page with the table.
         json: Print the table as one JSON object.
     """
     from benchmarks.start import time_starts
@@ -104,12 +104,12 @@ def start(
 def population(
     runs: int = 4, members: tuple[int, ...] = (), out: Out = None, json: Flag = False
 ) -> None:
-    """Compare runs side by side in one program with the same runs one after another.
+    """Compare runs trained at once in one program with the same runs one after another.
 
     Args:
-        runs: How many runs, of different seeds.
-        members: Only cases with these numbers of members (8 of 3x64, 4 of 3x256); all by default.
-        out: Folder to write the table into, as a page.
+        runs: Number of runs, with different seeds.
+        members: Only cases with these numbers of members (8 of 3x64, 4 of 3x256; default: all).
+        out: Folder for a Markdown page with the table.
         json: Print the table as one JSON object.
     """
     from benchmarks.population import CASES, time_populations
@@ -129,13 +129,13 @@ def simulation(
     out: Out = None,
     json: Flag = False,
 ) -> None:
-    """Time evaluations and collections, beside the simulator alone on one core.
+    """Time evaluations and collections, compared with the simulator alone on one core.
 
     Args:
-        tasks: Tasks to measure in; a maze, a hopper and an ant by default.
-        seconds: How long the simulator alone is stepped.
+        tasks: Tasks to measure. If omitted: a maze, a hopper and an ant.
+        seconds: Seconds for which the simulator alone runs.
         repeats: Rounds, each in a fresh process; medians are shown.
-        out: Folder to write the table into, as a page.
+        out: Folder for a Markdown page with the table.
         json: Print the table as one JSON object.
     """
     from benchmarks.simulation import TASKS, time_simulation
@@ -155,15 +155,15 @@ def ensembles(
     out: Out = None,
     json: Flag = False,
 ) -> None:
-    """Time every kind of ensemble, CQL and F-BRC against no ensemble, beside the paper's own table.
+    """Time every kind of ensemble, CQL and F-BRC against a single Q-function, with the paper's numbers.
 
     Args:
         members: Numbers of members.
-        kinds: Kinds of ensembles, batch-whole, cql or fbrc; all by default.
+        kinds: Kinds of ensembles, batch-whole, cql or fbrc. If omitted: all.
         hidden: Sizes of the hidden layers.
         repeats: Rounds, each of which measures everything once, in a fresh process.
-        seconds: About how long each measurement makes updates, after compiling.
-        out: Folder to write the table into, as a page.
+        seconds: Approximate seconds per measurement, without compilation.
+        out: Folder for a Markdown page with the table.
         json: Print the table as one JSON object.
     """
     from benchmarks.ensembles import ALPHA, BASELINES, WHOLE, time_ensembles
@@ -187,12 +187,12 @@ def ensembles(
 def report(
     runs: tuple[int, ...] = (20, 300), lines: int = 1_000, out: Out = None, json: Flag = False
 ) -> None:
-    """Time `chary report`, from the command to the page, on runs that are made up for it.
+    """Time `chary report`, from the command to the page, on synthetic runs.
 
     Args:
         runs: Numbers of runs.
         lines: Log lines of each run.
-        out: Folder to write the table into, as a page.
+        out: Folder for a Markdown page with the table.
         json: Print the table as one JSON object.
     """
     from benchmarks.reports import time_report
@@ -206,12 +206,12 @@ def report(
 def logging(
     dataset: str = "pointmaze-umaze", steps: int = 10_000, out: Out = None, json: Flag = False
 ) -> None:
-    """Train MSG's small preset and say how much of the time goes into what reports need.
+    """Train MSG's small preset and measure the share of time spent on data for reports.
 
     Args:
-        dataset: What to learn from; it needs a simulator.
+        dataset: Dataset to train on; it needs a simulator.
         steps: Gradient steps, with evaluations at the default interval.
-        out: Folder to write the table into, as a page.
+        out: Folder for a Markdown page with the table.
         json: Print the table as one JSON object.
     """
     from benchmarks.reports import time_logging
