@@ -186,8 +186,11 @@ def restore_all(
     )
 
 
-def same_run(spec: RunSpec, dataset: Dataset) -> RunFolder | None:
-    """What is already in a run's folder, which must be the same run; None where nothing is."""
+def same_run(spec: RunSpec, dataset: Dataset | None) -> RunFolder | None:
+    """What is already in a run's folder, which must be the same run; None where nothing is.
+
+    Without the dataset, only what does not depend on it is compared.
+    """
     if not RunFolder.exists(spec.folder):
         return None
     folder = RunFolder.open(spec.folder)
@@ -206,16 +209,16 @@ def same_run(spec: RunSpec, dataset: Dataset) -> RunFolder | None:
 
 def _identity(spec: RunSpec, dataset: Dataset) -> dict[str, Any]:
     """What makes a run this run and no other."""
+    return {"algorithm": spec.algorithm, **_settings(spec), "dataset": _described(dataset)}
+
+
+def _described(dataset: Dataset) -> dict[str, Any]:
     return {
-        "algorithm": spec.algorithm,
-        **_settings(spec),
-        "dataset": {
-            "name": dataset.name,
-            "fingerprint": dataset.fingerprint,
-            "transitions": dataset.size,
-            "observation_size": dataset.observation_size,
-            "action_size": dataset.action_size,
-        },
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "transitions": dataset.size,
+        "observation_size": dataset.observation_size,
+        "action_size": dataset.action_size,
     }
 
 
@@ -227,42 +230,43 @@ def _settings(spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def _differences(folder: RunFolder, spec: RunSpec, dataset: Dataset) -> list[str]:
+def _differences(folder: RunFolder, spec: RunSpec, dataset: Dataset | None) -> list[str]:
     """Settings in which the run in a folder differs from the one that is asked for."""
-    # What is recorded there depends on the data, so it is compared with it filled in.
-    config = with_target_entropy(spec.config, dataset.action_size)
-    asked = _identity(spec._replace(config=config), dataset)
     recorded = folder.config.get("algorithm")
-    if recorded != asked["algorithm"]:
-        return [f"algorithm is {recorded} there, not {asked['algorithm']}"]
-    differences: list[str] = []
+    if recorded != spec.algorithm:
+        return [f"algorithm is {recorded} there, not {spec.algorithm}"]
+    if dataset is not None:
+        spec = spec._replace(config=with_target_entropy(spec.config, dataset.action_size))
     # Read as a run is: settings that are newer than it are there too, as what it did without them.
-    parts = {**_settings(spec_of(folder)), "dataset": folder.config["dataset"]}
-    for part, theirs in parts.items():
-        mine = asked[part]
-        changed = [
-            key for key in mine if mine[key] != theirs.get(key) and not _open(key, mine[key])
-        ]
-        differences += [f"{key} is {theirs.get(key)} there, not {mine[key]}" for key in changed]
-    return differences
+    parts = [(theirs, _settings(spec)[part]) for part, theirs in _settings(spec_of(folder)).items()]
+    if dataset is not None:
+        parts.append((folder.config["dataset"], _described(dataset)))
+    return [
+        f"{key} is {theirs.get(key)} there, not {mine[key]}"
+        for theirs, mine in parts
+        for key in mine
+        if mine[key] != theirs.get(key) and not _open(key, mine[key], complete=dataset is not None)
+    ]
 
 
-def _open(key: str, value: Any) -> bool:
+def _open(key: str, value: Any, *, complete: bool) -> bool:
     """Whether a setting may be another: a folder has many names (runs/a, or its path), and a run that is
-    there keeps what nobody asked to change: its window, its executor, the range of its values."""
+    there keeps what nobody asked to change: its window, its executor, the range of its values. Before
+    the settings are complete, so is all that the data is to say."""
+    if not complete and (value in (None, "auto", "all") or key in ("dataset", "data_file")):
+        return True
     defaults = (("window", None), ("executor", "fused"), ("value_range", "auto"))
     return key == "run" or (key, value) in defaults
 
 
-def already(folder: RunFolder, home: Path | None = None, asked: RunSpec | None = None) -> str:
+def already(folder: RunFolder, home: Path | None = None) -> str:
     """What to do about a run that is there: resume it, or extend it where it is complete."""
     goal, path = folder.config["run"]["steps"], home or folder.path
     steps = folder.checkpoint_steps()
-    more = asked.run.steps if asked and asked.run.steps > goal else 2 * goal
     if steps and steps[-1] >= goal:
         return (
-            f"{there(folder)}, its last. Extend it with `chary resume {path} --steps {more}`, or choose "
-            "another folder."
+            f"{there(folder)}, its last. Extend it with `chary resume {path} --steps {2 * goal}`, say, "
+            "or choose another folder."
         )
     return f"{there(folder)}. Resume it with `chary resume {path}`, or choose another folder."
 

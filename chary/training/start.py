@@ -120,9 +120,9 @@ def _refuse_begun(spec: RunSpec, dataset: str | Path | Dataset) -> None:
     if folder is None or not RunFolder.exists(folder):
         return
     with claimed(folder):
-        there = RunFolder.open(folder)
-        if there.checkpoint_steps():
-            raise CharyError(groups.already(there, asked=spec))
+        there = groups.same_run(spec._replace(run=replace(spec.run, run=folder)), None)
+        if there is not None and there.checkpoint_steps():
+            raise CharyError(groups.already(there))
 
 
 def _make_folders(specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool) -> None:

@@ -17,7 +17,7 @@ BROKEN = [np.nan, np.inf, -np.inf, 1e300]
 
 
 def critics() -> Any:
-    return make_agent("msg", members=3, window=3)
+    return make_agent("msg", members=3)
 
 
 def changed(array: np.ndarray, row: int, column: int, value: float) -> np.ndarray:

@@ -139,4 +139,4 @@ def test_training_in_bfloat16_stays_close_and_keeps_float32(
     assert any((np.asarray(a) != np.asarray(b)).any() for a, b in zip(exact, coarse, strict=True))
     first, second = (RunFolder.open(a.folder).read("metrics")[-1] for a in agents)
     assert first == pytest.approx(second, rel=0.02, abs=0.01)
-    assert RunFolder.open(agents[1].folder).config["run"]["matmul"] == "bfloat16"
+    assert RunFolder.open(agents[1].folder).config["execution"]["matmul"] == "bfloat16"
