@@ -81,8 +81,8 @@ def build(
     elif execution.window or counted(execution.devices) > 1:
         able = " and ".join(other for other in ALGORITHMS if ALGORITHMS[other].executed)
         raise CharyError(
-            f"--window and --devices divide the members of an ensemble, which {able} can do; {name} is "
-            "trained as a whole, by one process on one device."
+            f"--window, --devices and several processes divide the members of an ensemble, which {able} "
+            f"can do; {name} is trained as a whole, by one process on one device."
         )
     made = make(config, observation_size, action_size)
     return replace(made, update=multiplying_in(execution.matmul, made.update))

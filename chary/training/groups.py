@@ -120,10 +120,9 @@ def moved(spec: RunSpec, devices: int) -> RunSpec:
 
 def record_changes(folder: RunFolder, spec: RunSpec) -> None:
     """Write down what a resumed run does otherwise from now on: its steps and its execution."""
-    run, execution = settings.to_json(spec.run), settings.to_json(spec.execution)
-    recorded = settings.to_json(spec_of(folder).execution)
-    if folder.config["run"]["steps"] != spec.run.steps or execution != recorded:
-        folder.write_config({**folder.config, "run": run, "execution": execution})
+    recorded = spec_of(folder)
+    if (spec.run.steps, spec.execution) != (recorded.run.steps, recorded.execution):
+        folder.write_config({**folder.config, **_settings(spec)})
 
 
 def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int, list[Carry]]:

@@ -20,6 +20,7 @@ from chary.study import plan
 from chary.study.cells import Cell
 from chary.training import resolve
 from chary.training import start as training
+from chary.training.run_config import RunSpec
 from tests.conftest import make_columns, run_chary
 
 # Table 1 as it is printed: N = 64 (score, its deviation, beta, alpha), then N = 4.
@@ -52,8 +53,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     class StartedError(CharyError):
         pass
 
-    def start(_: str, config: Any, *__: object, **___: object) -> None:
-        configs.append(config)
+    def start(spec: RunSpec, *_: object, **__: object) -> None:
+        configs.append(spec.config)
         raise StartedError("enough")
 
     monkeypatch.setattr("chary.training.start.start", start)

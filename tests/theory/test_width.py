@@ -118,8 +118,8 @@ def test_the_bootstrap_holds_what_it_estimates() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"widths": ()}, "--widths is empty"),
-        ({"widths": (0,)}, "--widths is 0, but must be at least 1"),
+        ({"widths": ()}, "--widths is (), but must be sizes of at least 1"),
+        ({"widths": (0,)}, "--widths is (0,), but must be sizes of at least 1"),
         ({"ridge": 0.0}, "--ridge is 0.0, but must be above 0"),
         ({"bias_std": -1.0}, "--bias-std is -1.0"),
         ({"few": 1}, "--few is 1, but must be at least 2"),
