@@ -22,7 +22,7 @@ from chary.runs.schema import Record, is_number
 
 BOOKKEEPING = {
     "seed", "run", "dataset", "data_file", "log_every", "eval_every", "eval_episodes",
-    "final_episodes", "checkpoint_minutes", "tensorboard", "return_range", "chunk", "devices",
+    "final_episodes", "checkpoint_minutes", "tensorboard", "return_range", "chunk", "devices", "matmul",
 }  # fmt: skip
 """Settings that do not change what is learned, or that are told in another way."""
 MOST_METHODS = 12
