@@ -1,14 +1,16 @@
 """Ours against MSG written the plain way and against d3rlpy's SAC with as many critics, in one run.
 
     python benchmarks/compare.py --out results
+    python benchmarks/compare.py --before ../chary-old --without-d3rlpy --out /tmp/change
 
-All processes of a case are alive at once and train in turn, one at a time, in windows of some seconds;
+The second line asks whether a change costs speed: ours beside ours in another checkout. All processes of a case are alive at once and train in turn, one at a time, in windows of some seconds;
 ratios are taken within a round, so that a machine that changes speed is fair to all. d3rlpy has its own
 environment (`make d3rlpy`). Its SAC does less: it has no regulariser H.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -24,21 +26,23 @@ from chary.host.machine import command_line, cores, cpu_name, versions
 from chary.report.tables import markdown_table, write_page
 
 HERE = Path(__file__).parent
-OURS, PLAIN, D3RLPY = "ours", "plain", "d3rlpy"
+OURS, PLAIN, D3RLPY, BEFORE = "ours", "plain", "d3rlpy", "before"
 COLUMNS = {
     "members": "members", "hidden": "hidden", "alpha": "alpha", "window": "window",
     OURS: "ours, updates/s", PLAIN: "plain", "of_plain": "ours / plain",
     D3RLPY: "d3rlpy", "of_d3rlpy": "ours / d3rlpy", "share": "share of matrix rate",
     "peaks": "peak MB ours, plain",
 }  # fmt: skip
+OF_BEFORE = {BEFORE: "before", "of_before": "ours / before"}
 
 
 class Worker:
-    """A process that trains when told to."""
+    """A process that trains when told to, with the package of a checkout: this one, or `at`."""
 
-    def __init__(self, python: str, case: dict[str, Any]):
+    def __init__(self, python: str, case: dict[str, Any], at: Path = HERE.parent):
         self.process = subprocess.Popen(
-            [python, str(HERE / "worker.py"), json.dumps(case)],
+            [python, str(at / "benchmarks" / "worker.py"), json.dumps(case)],
+            env={**os.environ, "PYTHONPATH": str(at)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -80,6 +84,9 @@ def compare(case: dict[str, Any], pythons: dict[str, str], options: Any) -> dict
     if D3RLPY in pythons:
         workers[D3RLPY] = Worker(pythons[D3RLPY], {**case, "kind": D3RLPY})
         matrices.append(Worker(pythons[D3RLPY], {"kind": "matrix"}))
+    if options.before:
+        mine = {**case, "kind": OURS, "samples": ours.samples, "chunk": case["window"]}
+        workers[BEFORE] = Worker(sys.executable, mine, options.before)
     rounds: list[dict[str, float]] = []
     rates: dict[str, float] = {}
     peaks: dict[str, float] = {}
@@ -109,7 +116,8 @@ def compare(case: dict[str, Any], pythons: dict[str, str], options: Any) -> dict
         "rounds": rounds,
     }
     shown = map(_texts, with_shares([row]))
-    print(markdown_table(list(shown), COLUMNS).splitlines()[-1], flush=True)
+    columns = {**COLUMNS, **(OF_BEFORE if options.before else {})}
+    print(markdown_table(list(shown), columns).splitlines()[-1], flush=True)
     return row
 
 
@@ -151,7 +159,7 @@ def write(rows: list[dict[str, Any]], out: Path) -> None:
         out / "speed-compared.md",
         "Speed: ours, the plain way, and d3rlpy's SAC",
         list(map(_texts, rows)),
-        COLUMNS,
+        {**COLUMNS, **(OF_BEFORE if BEFORE in rows[0]["ratios"] else {})},
         notes=notes,
         after="![time of an update](speed-compared.png)",
     )
@@ -191,6 +199,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--d3rlpy", type=Path, default=Path(".venv-d3rlpy/bin/python"))
     parser.add_argument("--without-d3rlpy", action="store_true")
+    parser.add_argument("--before", type=Path, help="time another checkout of chary beside ours")
     options = parser.parse_args()
     pythons = {}
     if not options.without_d3rlpy:
@@ -205,7 +214,8 @@ def main() -> int:
     windows = options.windows or [None] * len(options.members)
     if len(windows) != len(options.members):
         parser.error("--windows needs one number for each of --members")
-    print(markdown_table([], COLUMNS), end="", flush=True)
+    columns = {**COLUMNS, **(OF_BEFORE if options.before else {})}
+    print(markdown_table([], columns), end="", flush=True)
     rows = [
         compare(
             {"members": n, "hidden": list(LARGE), "alpha": alpha, "window": window},

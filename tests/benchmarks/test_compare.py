@@ -12,15 +12,22 @@ from chary.bench import timing
 from chary.bench.timing import LARGE, Case
 from chary.bench.updates import flops
 
-SPEEDS = {"matrix": {"numpy": 100.0, "jax": 200.0}, "ours": 60.0, "plain": 30.0, "d3rlpy": 20.0}
+SPEEDS = {
+    "matrix": {"numpy": 100.0, "jax": 200.0},
+    "ours": 60.0,
+    "plain": 30.0,
+    "d3rlpy": 20.0,
+    "before": 50.0,
+}
 
 
 class FixedWorker:
     """One that is as fast as it says, or half as fast after its first window."""
 
-    def __init__(self, python: str, case: dict[str, Any]):
+    def __init__(self, python: str, case: dict[str, Any], at: Path | None = None):
         del python
-        self.speed, self.begun, self.machine = SPEEDS[case["kind"]], {"ready_s": 1.0}, 1.0
+        kind = "before" if at else case["kind"]
+        self.speed, self.begun, self.machine = SPEEDS[kind], {"ready_s": 1.0}, 1.0
 
     def ask(self, seconds: float) -> dict[str, Any]:
         assert seconds > 0.0
@@ -56,15 +63,17 @@ def test_ratios_and_shares_stand_in_the_page_beside_the_command(
     assert (tmp_path / "speed-compared.png").stat().st_size > 1_000
 
 
-def test_d3rlpy_is_compared_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d3rlpy_and_another_checkout_are_compared_where_there_are_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(compare, "Worker", FixedWorker)
     case = {"members": 4, "hidden": [8], "alpha": 0.0, "window": 2}
 
     class Options:
-        rounds, seconds = 1, 1.0
+        rounds, seconds, before = 1, 1.0, Path("old")
 
     row = compare.compare(case, {"d3rlpy": "python"}, Options)
-    assert row["ratios"] == {"plain": 2.0, "d3rlpy": 3.0}
+    assert row["ratios"] == {"plain": 2.0, "d3rlpy": 3.0, "before": 1.2}
 
 
 def test_a_share_is_of_the_best_matrix_rate_of_the_whole_run() -> None:
