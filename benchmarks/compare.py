@@ -3,7 +3,9 @@
     python benchmarks/compare.py --out results
     python benchmarks/compare.py --before ../chary-old --without-d3rlpy --out /tmp/change
 
-The second line asks whether a change costs speed: ours beside ours in another checkout. All processes of a case are alive at once and train in turn, one at a time, in windows of some seconds;
+The second line asks whether a change costs speed: ours beside ours in another checkout.
+
+All processes of a case are alive at once and train in turn, one at a time, in windows of some seconds;
 ratios are taken within a round, so that a machine that changes speed is fair to all. d3rlpy has its own
 environment (`make d3rlpy`). Its SAC does less: it has no regulariser H.
 """

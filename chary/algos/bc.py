@@ -2,8 +2,8 @@
 
     maximise  E[log pi(a | s)]      or      minimise  E[|mode pi(s) - a|^2],      (s, a) from the data
 
-It is the plainest baseline, and the warm-up of MSG. Trained until held-out episodes are
-told no better (`--validation 0.1 --patience 5`), it says how good the data itself is.
+It is the plainest baseline, and the warm-up of MSG. Trained until the likelihood of held-out
+episodes stops improving (`--validation 0.1 --patience 5`), it says how good the data itself is.
 """
 
 from dataclasses import dataclass

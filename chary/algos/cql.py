@@ -253,8 +253,8 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         actions, log_prob = pi.sample_and_log_prob(noise.policy_actions)
         q = smallest(ensemble.values(state.critics.online, batch.observations, actions), axis=0)
         likelihood, warming_up = pi.log_prob(batch.actions), state.step < config.warmup_steps
-        climbed = jnp.where(warming_up, likelihood, q)
-        loss, metrics = soft_policy_loss(climbed, log_prob, state.log_temperature.params)
+        maximised = jnp.where(warming_up, likelihood, q)
+        loss, metrics = soft_policy_loss(maximised, log_prob, state.log_temperature.params)
         if not config.warmup_entropy:
             loss = jnp.where(warming_up, -likelihood.mean(), loss)
         own = {"policy/q": q.mean(), "policy/log_likelihood": likelihood.mean()}

@@ -190,13 +190,13 @@ def make_fbrc(config: FBRCConfig, observation_size: int, action_size: int) -> Al
     ) -> Float[Array, " member"]:
         """E[|grad_a O_i(s, a)|^2] of each member."""
         each = jnp.broadcast_to(actions, (2, *actions.shape))
-        slopes = jax.grad(lambda each: ensemble.values(offsets, observations, each).sum())(each)
-        return (slopes**2).sum(axis=-1).mean(axis=-1)
+        gradients = jax.grad(lambda each: ensemble.values(offsets, observations, each).sum())(each)
+        return (gradients**2).sum(axis=-1).mean(axis=-1)
 
     def critic_loss(
         offsets: PyTree, state: FBRCState, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, ""], Metrics]:
-        """TD errors of offset and behaviour together, and the offset's slope."""
+        """TD errors of offset and behaviour together, and the offset's gradient."""
         policy, hyper = state.policy.params, state.hyper
         next_actions = policy(batch.next_observations).sample(noise.next_actions)
         next_values = values_of(state, state.critics.target, batch.next_observations, next_actions)

@@ -204,7 +204,7 @@ def make_fql(config: FQLConfig, observation_size: int, action_size: int) -> Algo
     def policy_loss(
         policy: OneStepPolicy, state: FQLState, batch: Batch, noise: Noise
     ) -> tuple[Float[Array, ""], Metrics]:
-        """Do in one step what the flow does in many, and climb the critics' mean."""
+        """Do in one step what the flow does in many, and maximise the critics' mean."""
         integrated = state.flow.params.integrate(
             batch.observations, noise.policy, config.flow_steps
         )
@@ -213,8 +213,8 @@ def make_fql(config: FQLConfig, observation_size: int, action_size: int) -> Algo
         values = ensemble.values(
             state.critics.online, batch.observations, jnp.clip(actions, -1.0, 1.0)
         ).mean(axis=0)
-        climbed = normalised(values) if config.normalise_q else values
-        loss = state.hyper.alpha * distance - climbed.mean()
+        objective = normalised(values) if config.normalise_q else values
+        loss = state.hyper.alpha * distance - objective.mean()
         metrics = {"policy/loss": loss, "policy/q": values.mean(), "policy/distance": distance}
         return loss, metrics
 

@@ -1,6 +1,6 @@
 """MSG: Model Standard-deviation Gradients (Ghasemipour, Gu and Nachum 2022).
 
-N Q-functions, each trained towards its own target, and a policy that climbs their lower confidence
+N Q-functions, each trained towards its own target, and a policy that maximises their lower confidence
 bound. One step does, for a batch (s, a, r, s') and the policy pi:
 
     critics   y_i  = r + gamma * Q_target_i(s', a'_i),  a'_i ~ pi(s')                     (Eq. 6)
@@ -56,7 +56,7 @@ def make_msg(
         return initial_state(config, ensemble, observation_size, action_size, key=key)
 
     def policy_evaluation_step(
-        state: MSGState, batch: Batch, noise: Noise, *, climbing: bool
+        state: MSGState, batch: Batch, noise: Noise, *, policy_learns: bool
     ) -> tuple[Learned, Metrics]:
         """For i = 1, ..., N: theta_i by Adam on L_i + alpha H_i, and target_i towards theta_i."""
         hyper, policy = state.hyper, state.policy.params
@@ -77,7 +77,7 @@ def make_msg(
 
         def asked(mine: Noise) -> Asked:
             a_i = pi.sample(mine.member_actions) if regularise and own else None
-            at_policy = climbing or (regularise and not own)
+            at_policy = policy_learns or (regularise and not own)
             return Asked(batch.actions, a_i, policy_actions if at_policy else None)
 
         def h(q: Asked) -> Float[Array, "member rows"]:
@@ -116,13 +116,13 @@ def make_msg(
         logged = (
             None if config.splits_rows else jax.lax.stop_gradient(value(learned.answers.logged))
         )
-        climbed = values - logged if config.bound == "relative" and logged is not None else values
-        bound = objective(climbed, beta)
+        bounded = values - logged if config.bound == "relative" and logged is not None else values
+        bound = objective(bounded, beta)
         likelihood = pi.log_prob(batch.actions)
         distance = ((pi.mode - batch.actions) ** 2).sum(-1)
         temperature = jnp.exp(state.log_temperature.params)
         bonus = 0.0 if config.entropy == "off" else -temperature * log_prob
-        gain = parts.held_to_the_data(config, bound, bonus, climbed, distance, likelihood)
+        gain = parts.held_to_the_data(config, bound, bonus, bounded, distance, likelihood)
         means = {
             "policy/objective": bound,
             "policy/std": mean_and_std(values)[1],
@@ -133,7 +133,7 @@ def make_msg(
             "policy/distance": distance,
         }
         metrics = {name: x.mean() for name, x in means.items()}
-        metrics |= parts.spread_metrics(values, logged, climbed, beta)
+        metrics |= parts.spread_metrics(values, logged, bounded, beta)
         warming_up = state.step < config.warmup_steps
         return -jnp.where(warming_up, likelihood, gain).mean(), metrics
 
@@ -163,14 +163,14 @@ def make_msg(
         noise = parts.noise(config, ensemble, batch, key=key)
 
         def both() -> tuple[MSGState, Metrics]:
-            learned, report = policy_evaluation_step(state, batch, noise, climbing=True)
+            learned, report = policy_evaluation_step(state, batch, noise, policy_learns=True)
             changed, more = policy_optimisation_step(state, batch, noise, learned)
             # A mean over steps of which only every k-th has these numbers.
             more = {name: config.policy_every * value for name, value in more.items()}
             return after(state, learned)._replace(**changed), report | more
 
         def critics_alone() -> tuple[MSGState, Metrics]:
-            learned, report = policy_evaluation_step(state, batch, noise, climbing=False)
+            learned, report = policy_evaluation_step(state, batch, noise, policy_learns=False)
             silent = jax.tree.map(jnp.zeros_like, jax.eval_shape(both)[1])
             return after(state, learned), silent | report
 

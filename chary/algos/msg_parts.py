@@ -88,7 +88,7 @@ def td(config: MSGConfig) -> Callable[[Any, Any, Noise], Float[Array, " member"]
 
 
 def objective(config: MSGConfig) -> Objective:
-    """What the policy climbs: what goes with the targets, or as the paper's text or code has it."""
+    """What the policy maximises: what goes with the targets, or as the paper's text or code has it."""
     chosen = TARGETS[config.targets].objective
     if chosen is minimum and config.min_over == "batch":
         chosen = minimum_of_all
@@ -127,7 +127,7 @@ def held_to_the_data(
     config: MSGConfig,
     bound: Float[Array, " batch"],
     bonus: Float[Array, " batch"] | float,
-    climbed: Members,
+    bounded: Members,
     distance: Float[Array, " batch"],
     likelihood: Float[Array, " batch"],
 ) -> Float[Array, " batch"]:
@@ -137,13 +137,13 @@ def held_to_the_data(
     """
     if not config.cloning:
         return bound + bonus
-    size = jax.lax.stop_gradient(jnp.maximum(jnp.abs(climbed).mean(), 1e-8))
+    size = jax.lax.stop_gradient(jnp.maximum(jnp.abs(bounded).mean(), 1e-8))
     penalty = distance if config.cloning_loss == "squared" else -likelihood
     return bound / size + bonus - config.cloning * penalty
 
 
 def spread_metrics(
-    values: Members, logged: Members | None, climbed: Members, beta: Float[Array, ""]
+    values: Members, logged: Members | None, bounded: Members, beta: Float[Array, ""]
 ) -> Metrics:
     """What the members' spread is made of, at the policy's actions.
 
@@ -151,8 +151,8 @@ def spread_metrics(
     weight 1 + beta (Q_i - mean) / std is negative. `policy/action_share`: what an action changes of the
     spread, E[var_i(Q_i(s, pi(s)) - Q_i(s, a))], as a share of itself and offsets, E[var_i Q_i(s, a)].
     """
-    mean, std = mean_and_std(climbed)
-    weight = 1.0 + beta * (climbed - mean) / jnp.maximum(std, 1e-8)
+    mean, std = mean_and_std(bounded)
+    weight = 1.0 + beta * (bounded - mean) / jnp.maximum(std, 1e-8)
     metrics = {"policy/pushed_down": (weight < 0.0).mean()}
     if logged is not None:
         changed, offset = (values - logged).var(axis=0).mean(), logged.var(axis=0).mean()

@@ -9,7 +9,7 @@ itself over time:
     policy    maximise  E[mean_i Q_i(s, a) - temperature * log pi(a | s)],  a ~ pi(s)
 
 with a' ~ pi(s'). The paper has few actions, and takes the one with the largest mean; here a policy
-climbs the mean, by SAC (`chary/algos/sac.py`).
+maximises the mean, by SAC (`chary/algos/sac.py`).
 """
 
 from dataclasses import dataclass

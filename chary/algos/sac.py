@@ -107,7 +107,7 @@ def make_sac(
     objective: Objective,
     learn_critics: LearnCritics,
 ) -> Algorithm[SACState]:
-    """SAC for vectors of the given sizes, whose policy climbs the members' mean or their minimum.
+    """SAC for vectors of the given sizes, whose policy maximises the members' mean or their minimum.
 
     `hyper(target_entropy)` are the algorithm's continuous settings, as arrays.
     """
@@ -128,10 +128,10 @@ def make_sac(
         """Climb what the ensemble says, and stay random."""
         actions, log_prob = policy(batch.observations).sample_and_log_prob(noise.actions)
         values = learned.values(actions)
-        climbed = objective(values, 0.0)
-        loss, metrics = soft_policy_loss(climbed, log_prob, state.log_temperature.params)
+        maximised = objective(values, 0.0)
+        loss, metrics = soft_policy_loss(maximised, log_prob, state.log_temperature.params)
         own = {
-            "policy/objective": climbed.mean(),
+            "policy/objective": maximised.mean(),
             "policy/std": mean_and_std(values)[1].mean(),
             "policy/q": values.mean(),
         }

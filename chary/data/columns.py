@@ -48,9 +48,9 @@ def checked_columns(columns: dict[str, np.ndarray], source: str) -> dict[str, np
         if width == 1 and array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != width:
-            wanted = "(transition, dimension)" if width == 2 else "(transition,)"
+            expected = "(transition, dimension)" if width == 2 else "(transition,)"
             raise CharyError(
-                f"{source}: {column} has shape {array.shape}, but must be {wanted}. "
+                f"{source}: {column} has shape {array.shape}, but must be {expected}. "
                 "Observations and actions are vectors; images and discrete actions are not supported."
             )
         arrays[column] = array

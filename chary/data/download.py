@@ -16,7 +16,7 @@ GO_ON = "What has arrived is kept: run the same command again to resume."
 
 
 def download_file(url: str, target: Path, *, signature: bytes = b"") -> Path:
-    """Download to `target`, going on where an earlier attempt was cut; nothing to do if it is there.
+    """Download to `target`, resuming an earlier attempt; nothing to do if it is there.
 
     What has arrived is kept beside it in a `.part` file, which becomes the target only if it is as
     long as the server said and begins with the signature of its format.

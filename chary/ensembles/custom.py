@@ -90,16 +90,16 @@ def _try_shapes(ensemble: str, own: Ensemble, shape: EnsembleShape) -> None:
         _expect(ensemble, asked, found, (shape.members, shape.heads, TRIED_BATCH))
 
 
-def _expect(ensemble: str, asked: str, found: Any, wanted: tuple[int, ...]) -> None:
-    if getattr(found, "shape", None) != wanted:
+def _expect(ensemble: str, asked: str, found: Any, expected: tuple[int, ...]) -> None:
+    if getattr(found, "shape", None) != expected:
         raise CharyError(
             f"--ensemble {ensemble}: {asked} gives {getattr(found, 'shape', type(found).__name__)}, but "
-            f"must give {wanted}: members{', heads' if len(wanted) == 3 else ''}, batch."
+            f"must give {expected}: members{', heads' if len(expected) == 3 else ''}, batch."
         )
 
 
 def _trying(ensemble: str, what: str, work: Callable[[], Any]) -> Any:
-    """Do it; whatever a user's code raises is told as an error of that code."""
+    """Do it; whatever a user's code raises is reported as an error of that code."""
     try:
         return work()
     except Exception as error:

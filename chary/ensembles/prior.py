@@ -34,7 +34,7 @@ def make_prior(shape: EnsembleShape) -> Ensemble:
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "member head batch *outputs"]:
         del key  # nothing random in the forward pass
-        # Only the parameters are stopped: the policy climbs the prior's slope as well.
+        # Only the parameters are stopped: the policy's gradient goes through the prior too.
         prior = jax.lax.stop_gradient(params.prior)
         trained = deep.heads(params.trained, observations, actions)
         return trained + shape.prior_scale * deep.heads(prior, observations, actions)

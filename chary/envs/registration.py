@@ -1,6 +1,6 @@
 """Every task in Gymnasium's registry, as `chary/<name>`.
 
-Importing this module registers them. Gymnasium can also be told to import it:
+Importing this module registers them. Gymnasium can also import it by itself:
 `gymnasium.make("chary.envs.registration:chary/antmaze-umaze-v2")`.
 """
 

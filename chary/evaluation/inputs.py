@@ -31,7 +31,7 @@ class Rows(NamedTuple):
     values: np.ndarray
     """(row, column), float32; 0 in rows that are not sound."""
     sound: np.ndarray
-    """(row,), bool: whether a row has only numbers that mean something."""
+    """(row,), bool: whether all numbers of a row are finite."""
 
 
 def rows_of(

@@ -108,9 +108,9 @@ def _from_files(
         return jax.tree.map(lambda column: column.reshape(*indices.shape, *column.shape[1:]), batch)
 
     def batches(block: int) -> Batch:
-        for wanted in (block, block + 1):
-            if wanted not in waiting:
-                waiting[wanted] = reader.submit(read, wanted)
+        for needed in (block, block + 1):
+            if needed not in waiting:
+                waiting[needed] = reader.submit(read, needed)
         for past in [number for number in waiting if number < block]:
             del waiting[past]
         return waiting[block].result()

@@ -2,7 +2,7 @@
 
 A device is a window that does not move: it holds the parameters, averages and moments of its own members
 and goes through them by itself. Batch, policy and noise are the same everywhere, each device makes them
-for itself, and what a step needs of all members, their values and slopes, is gathered.
+for itself, and what a step needs of all members, their values and gradients, is gathered.
 """
 
 from collections.abc import Callable

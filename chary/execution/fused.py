@@ -120,8 +120,8 @@ class Fused(NamedTuple):
         there all the same, but no weight learns from these rows."""
         observations, asked, loss, targets, learning_rate, tau, weight, also = lesson
         noise, key = noise.of(self.shards.here()), noise.ensemble_key
-        size, climbs = len(observations), asked(noise).policy is not None
-        with_policy = climbs and (weight is not None or self.ensemble.in_windows)
+        size, policy_learns = len(observations), asked(noise).policy is not None
+        with_policy = policy_learns and (weight is not None or self.ensemble.in_windows)
         only_gradient = with_policy and weight is None
         factor = (1.0 if weight is None else weight) / size
         count = (optimiser.count + 1).astype(jnp.float32)

@@ -2,7 +2,7 @@
 
 Every step takes its randomness from `fold_in(key, step)`, and the carry holds the running sums of the
 metrics, so the result does not depend on where the loop is cut into chunks: stopping anywhere and
-going on gives the same bits. The number of steps in a chunk is an argument of the program.
+resuming gives the same bits. The number of steps in a chunk is an argument of the program.
 
 One program trains one run or several. Everything that is a run's own (its carry and its key) then has a
 leading axis of runs; one run alone has none, and is the plain program.

@@ -1,4 +1,4 @@
-"""Folders of finished parts: long work that goes on where it was, if its settings are the same."""
+"""Folders of finished parts: long work that resumes where it was, if its settings are the same."""
 
 import json
 from collections.abc import Iterator, Mapping

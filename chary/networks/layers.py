@@ -17,7 +17,7 @@ NORM_EPSILON = 1e-5
 
 @jax.custom_jvp
 def relu(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """max(x, 0), whose slope is read off the result: x itself need not be kept for it."""
+    """max(x, 0), whose gradient is read off the result: x itself need not be kept for it."""
     return jnp.maximum(x, 0.0)
 
 

@@ -128,13 +128,13 @@ def weighted_cloning_loss(
 
 
 def soft_policy_loss(
-    climbed: Float[Array, " batch"],
+    objective: Float[Array, " batch"],
     log_prob: Float[Array, " batch"],
     log_temperature: Float[Array, ""],
 ) -> tuple[Float[Array, ""], Metrics]:
-    """-E[J - temperature * log pi(a | s)]: climb J, and stay random (Haarnoja et al. 2018)."""
+    """-E[J - temperature * log pi(a | s)]: maximise J, and stay random (Haarnoja et al. 2018)."""
     temperature = jnp.exp(log_temperature)
-    loss = (temperature * log_prob - climbed).mean()
+    loss = (temperature * log_prob - objective).mean()
     metrics = {
         "policy/loss": loss,
         "policy/entropy": -log_prob.mean(),

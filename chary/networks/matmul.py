@@ -78,13 +78,13 @@ def _forward(
 
 
 def _backward(
-    matmul: Matmul, rows: int | None, factors: tuple[Any, Any], slope: Any
+    matmul: Matmul, rows: int | None, factors: tuple[Any, Any], gradient: Any
 ) -> tuple[Any, Any]:
     inputs, weight = factors
-    slope = slope.astype(matmul)
-    learned, its_slope = (x.reshape(-1, x.shape[-1])[:rows] for x in (inputs, slope))
+    gradient = gradient.astype(matmul)
+    learned, its_gradient = (x.reshape(-1, x.shape[-1])[:rows] for x in (inputs, gradient))
     # Products over these axes, and no transposed weight: XLA would copy that, and with it all members.
-    return sums("...o,io->...i", slope, weight), sums("ri,ro->io", learned, its_slope)
+    return sums("...o,io->...i", gradient, weight), sums("ri,ro->io", learned, its_gradient)
 
 
 sums = partial(jnp.einsum, preferred_element_type=jnp.float32)
@@ -99,5 +99,5 @@ def _repeated(rows: int, shape: tuple[int, ...], parameter: Any) -> Any:
 
 _repeated.defvjp(
     lambda rows, shape, parameter: (_repeated(rows, shape, parameter), parameter),
-    lambda rows, _, parameter, slope: (slope[:rows].sum(axis=0).reshape(parameter.shape),),
+    lambda rows, _, parameter, gradient: (gradient[:rows].sum(axis=0).reshape(parameter.shape),),
 )

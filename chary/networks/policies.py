@@ -1,4 +1,4 @@
-"""Policies: networks from observations to laws over actions in [-1, 1].
+"""Policies: networks from observations to distributions over actions in [-1, 1].
 
 Most algorithms use the tanh-Gaussian, a Gaussian over the real line that is squashed into [-1, 1]. A
 Gaussian that is not squashed, a mixture of squashed ones, and a policy of one action a state are here
@@ -110,7 +110,7 @@ class TanhMixture(NamedTuple):
     scale: Float[Array, "batch action part"]
 
     def log_prob(self, actions: Float[Array, "batch action"]) -> Float[Array, " batch"]:
-        """Log-density of given actions, with a slope in them everywhere but on the very bounds."""
+        """Log-density of given actions, with a gradient in them everywhere but on the very bounds."""
         raw = jnp.arctanh(jnp.clip(actions, -1.0 + EDGE, 1.0 - EDGE))[..., None]
         parts = _log_gaussian((raw - self.loc) / self.scale, self.scale) - _log_tanh_slope(raw)
         return jax.nn.logsumexp(jax.nn.log_softmax(self.logits) + parts, axis=-1).sum(-1)

@@ -1,4 +1,4 @@
-"""TD targets: where the members' next values come from, and what the policy climbs with them.
+"""TD targets: where the members' next values come from, and what the policy maximises with them.
 
 Each rule is a pair: a backup, from the target networks' values (member, head, batch) to one next value
 a member and sample, and the objective of the policy that goes with it. Those two lines are all that
@@ -81,11 +81,11 @@ def of_expectation(objective: Objective) -> Objective:
     """LCB(E_s[Q(s, pi(s))]) instead of E_s[LCB(Q(s, pi(s)))] (Appendix G of Ghasemipour et al. 2022):
     the objective of the members' means over the batch, the same number for every row."""
 
-    def climbed(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " batch"]:
+    def of_the_means(values: Float[Array, "member batch"], beta: Beta) -> Float[Array, " batch"]:
         of_means = objective(values.mean(axis=-1, keepdims=True), beta)
         return jnp.broadcast_to(of_means, values.shape[1:])
 
-    return climbed
+    return of_the_means
 
 
 def deviations(objective: Objective, beta: Beta, members: int) -> Beta:

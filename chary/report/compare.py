@@ -24,7 +24,7 @@ BOOKKEEPING = {
     "seed", "run", "dataset", "data_file", "log_every", "eval_every", "eval_episodes",
     "final_episodes", "checkpoint_minutes", "tensorboard", "return_range", "chunk", "devices", "matmul",
 }  # fmt: skip
-"""Settings that do not change what is learned, or that are told in another way."""
+"""Settings that do not change what is learned, or that are shown elsewhere."""
 MOST_METHODS = 12
 """Methods that are compared pair by pair; of more, the best by their interquartile mean."""
 THRESHOLDS = 41

@@ -1,4 +1,4 @@
-"""A run as it can be told: read from its folder alone, whatever state that is in.
+"""A run as the report tells it: read from its folder alone, whatever state that is in.
 
 A damaged or foreign file costs only its own content and a line in `warnings`.
 """
@@ -43,7 +43,7 @@ class RunStory:
     data: Record
     """What was noted of the data when training began; empty in older folders."""
     diverged: str | None
-    """Why training ended in numbers without meaning, if it did."""
+    """Why training diverged, if it did."""
     warnings: list[str] = field(default_factory=list)
     """Files that could not be used, a sentence each."""
 

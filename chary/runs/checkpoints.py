@@ -40,7 +40,7 @@ def steps(folder: Path) -> list[int]:
 def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> None:
     """Write the checkpoint of a step, whole or not at all; one that is there stays.
 
-    `again` says how to go on after a failure, where that is not `chary resume`.
+    `again` says how to continue after a failure, where that is not `chary resume`.
     """
     final = folder / str(step)
     if final.exists():

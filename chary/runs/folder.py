@@ -7,7 +7,7 @@
     evals.jsonl     one line an evaluation, with every episode's return and length, and how it acted
     diagnostics/    <step>.npz, what the critics thought at each evaluation
     checkpoints/    <step>/, the newest few and the best
-    diverged.json   only where training ended in numbers without meaning: at which step, and why
+    diverged.json   only where training diverged: at which step, and why
     tensorboard/    event files, where they were asked for
 
 Lines are appended whole. Resuming cuts every log back to the step of the checkpoint it starts from.
@@ -26,7 +26,7 @@ import numpy as np
 from chary.errors import CharyError
 from chary.host.files import jsonable, whole, write_whole
 from chary.runs import checkpoints
-from chary.runs.schema import Record, means_something
+from chary.runs.schema import Record, is_valid
 
 LOGS = ("metrics", "timing", "evals")
 NAMES = {
@@ -95,11 +95,11 @@ class RunFolder:
             ) from error
 
     def read(self, log: str) -> list[Record]:
-        """All lines of a log that mean something; one torn by a crash is passed over."""
+        """All valid lines of a log; one torn by a crash is passed over."""
         return self.read_and_count(log)[0]
 
     def read_and_count(self, log: str) -> tuple[list[Record], int]:
-        """All lines of a log that mean something, and how many others were passed over."""
+        """All valid lines of a log, and how many others were passed over."""
         path = self.path / f"{log}.jsonl"
         records: list[Record] = []
         torn = 0
@@ -109,7 +109,7 @@ class RunFolder:
                     record = json.loads(line)
                 except ValueError:
                     record = None
-                if isinstance(record, dict) and means_something(log, record):
+                if isinstance(record, dict) and is_valid(log, record):
                     records.append(record)
                 else:
                     torn += 1
@@ -155,7 +155,7 @@ class RunFolder:
                 path.unlink()
 
     def mark_diverged(self, step: int, reason: str) -> None:
-        """Remember that going on is of no use."""
+        """Record that training has diverged."""
         write_whole(
             self.path / "diverged.json", json.dumps({"step": step, "reason": reason}) + "\n"
         )
@@ -166,7 +166,7 @@ class RunFolder:
         return record is not None and (by is None or record["step"] <= by)
 
     def divergence(self) -> str | None:
-        """Why training ended in numbers without meaning; None where it did not."""
+        """Why training diverged; None where it did not."""
         record = self._divergence()
         return None if record is None else str(record["reason"])
 

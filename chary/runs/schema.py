@@ -18,7 +18,7 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
-def means_something(log: str, record: Record) -> bool:
+def is_valid(log: str, record: Record) -> bool:
     """Whether a line has what lines of its log are read for."""
     step = record.get("step")
     if type(step) is not int or not 0 <= step <= sys.float_info.max:

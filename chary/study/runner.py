@@ -29,7 +29,7 @@ GRACE_SECONDS = 30.0
 def run_all(plan: Plan, *, at_once: int | None) -> None:
     """Train what is missing; what is complete stays as it is.
 
-    Every run that fails is named at the end, the others go on. Raises KeyboardInterrupt, with every run
+    Every run that fails is named at the end, the others continue. Raises KeyboardInterrupt, with every run
     saved, when the user asks to stop.
     """
     waiting = [job for job in plan.jobs if not job.finished]
@@ -124,7 +124,7 @@ class _Processes:
         self.running: list[_Process] = []
 
     def begin(self, job: Job, cores: list[int]) -> None:
-        """Start a run or go on with it; what it says goes to a log beside its folder."""
+        """Start a run or resume it; what it says goes to a log beside its folder."""
         log = job.folder.with_name(f"{job.folder.name}.log")
         try:
             log.parent.mkdir(parents=True, exist_ok=True)

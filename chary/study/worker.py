@@ -1,4 +1,4 @@
-"""One run of a study in a process of its own: `python -m chary.study.worker`, told what by its input.
+"""One run of a study in a process of its own: `python -m chary.study.worker`, described on its standard input.
 
 The first line of input is the job. The input stays open as long as the study lives; when it ends, the
 study has been killed, and so the run ends too: its folder can be gone on with, and nobody else holds it.

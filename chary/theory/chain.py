@@ -127,7 +127,7 @@ def predict(network: Network, x: Float[Array, "batch 2"]) -> Float[Array, " batc
 
 
 class ChainState(NamedTuple):
-    """Networks (a leading axis of members times heads) and what is needed to go on."""
+    """Networks (a leading axis of members times heads) and what is needed to resume."""
 
     networks: Network
     optimiser: PyTree
@@ -208,7 +208,7 @@ class ChainCurve(NamedTuple):
 
 
 def evaluate_rule(config: ChainConfig, name: str, data: Chain, folder: Path) -> ChainCurve:
-    """Train one rule's ensemble, or go on with it, and look at it along the grid."""
+    """Train one rule's ensemble, or resume it, and look at it along the grid."""
     rule = TARGETS[name]
     # How often it is saved, and what else is compared, does not change what is computed.
     settings = {

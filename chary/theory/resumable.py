@@ -1,4 +1,4 @@
-"""Iterations that survive an interruption: the same call goes on, and ends in the same bits."""
+"""Iterations that survive an interruption: the same call resumes, and ends in the same bits."""
 
 import time
 import warnings
@@ -28,7 +28,7 @@ def iterate(
     """The state after `total` iterations from `state`, which is what the seed gives.
 
     The state is saved below `folder` every so many minutes and at the end, and read back from there
-    when the settings are the same. `advance` is told of iterations that are done.
+    when the settings are the same. `advance` counts iterations that are done.
     """
     with locked(folder, work="experiment"):
         check_settings(folder, settings, work="experiment")

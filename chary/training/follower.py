@@ -51,8 +51,8 @@ def _follow(dataset: Dataset | None) -> None:
                 )
             if order == Order.BEGIN:
                 with processes.in_step():
-                    told = json.loads(bytes(processes.broadcast(np.zeros(number, np.uint8))))
-                plan, step = _plan_of(told["configs"], dataset), told["step"]
+                    described = json.loads(bytes(processes.broadcast(np.zeros(number, np.uint8))))
+                plan, step = _plan_of(described["configs"], dataset), described["step"]
                 carry = program.together(plan.initial_carries())  # of the shapes that are to come
                 continue
             with processes.in_step():

@@ -1,8 +1,8 @@
-"""Runs that one program trains side by side, as folders: who they are, and where they go on together.
+"""Runs that one program trains side by side, as folders: who they are, and where they resume together.
 
 A run alone is a group of one. The folders of a larger group stand beside each other, and each one's
-config.json has the names of all (`layout.population`), because a run goes on to the same bits only in
-the same company.
+config.json has the names of all (`layout.population`), because a run resumes to the same bits only with
+the same others.
 """
 
 import warnings
@@ -126,7 +126,7 @@ def record_changes(folder: RunFolder, spec: RunSpec) -> None:
 
 
 def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int, list[Carry]]:
-    """The newest step from which all can go on, and their states there; logs are cut back to it."""
+    """The newest step from which all can resume, and their states there; logs are cut back to it."""
     warn_of_changes(folders[0])
     steps = common_steps(folders)
     counts = [len(folder.checkpoint_steps()) for folder in folders]
@@ -148,7 +148,7 @@ def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int
 
 
 def common_steps(folders: Sequence[RunFolder]) -> list[int]:
-    """Steps from which runs can go on together, the newest first: all have a checkpoint of it, but those
+    """Steps from which runs can resume together, the newest first: all have a checkpoint of it, but those
     that had diverged by then."""
     steps = {step for folder in folders for step in folder.checkpoint_steps()}
     return [

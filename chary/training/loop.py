@@ -44,7 +44,7 @@ def run_loop(
     """Train all runs from a step to their end, leaving everything in their folders.
 
     Raises KeyboardInterrupt, with checkpoints written, when the user asks to stop. A run that diverges
-    is marked and left out of all that is kept, while its lane goes on beside the others: the program,
+    is marked and left out of all that is kept, while its lane is still computed beside the others: the program,
     and so the bits of the others, stay what they are. When none is left, DivergedError is raised.
     """
     run = plan.run
@@ -96,7 +96,7 @@ def run_loop(
             due = time.monotonic() - saved_at > 60.0 * run.checkpoint_minutes
             # Looked at once: it may change while we save.
             stopping = stop_asked() or others_asked
-            stopping = stopping or not forecast.go_on(done, seconds, step, display)
+            stopping = stopping or not forecast.consents(done, seconds, step, display)
             over = is_over(step, folders[0], run)
             if due or best_so_far or stopping or over or _look_at(step, run):
                 whole = leader.gather(plan.algorithm, carry)
@@ -105,7 +105,7 @@ def run_loop(
                     member.folder.save_checkpoint(step, own)
                 saved_at = time.monotonic()
             if stopping:
-                raise KeyboardInterrupt(_how_to_go_on(members))
+                raise KeyboardInterrupt(_how_to_resume(members))
             _look_if_due(plan, members, carry, step, display, stop_asked)
     return carry
 
@@ -166,7 +166,7 @@ def _look_if_due(
             except (
                 KeyboardInterrupt
             ):  # checkpoints of this step are there; resuming evaluates first
-                raise KeyboardInterrupt(_how_to_go_on(members)) from None
+                raise KeyboardInterrupt(_how_to_resume(members)) from None
         discount = plan.lanes[member.lane].discount
         if arrays := diagnose(agent, result, plan.feed, discount, final=final):
             folder.save_diagnostics(step, arrays)
@@ -177,14 +177,14 @@ def _look_if_due(
             display.scores(member.lane, record, folder.best())
 
 
-def _how_to_go_on(members: Sequence[Member]) -> str:
+def _how_to_resume(members: Sequence[Member]) -> str:
     folder = members[0].folder
     path = folder.path if len(members) == 1 else folder.path.parent
     return f"Saved at step {folder.checkpoint_steps()[-1]}; resume with `chary resume {path}`."
 
 
 def _sound(members: Sequence[Member], means: Sequence[dict[str, float]], step: int) -> list[Member]:
-    """The runs whose numbers still mean something; the others are marked, and named."""
+    """The runs that have not diverged; the others are marked, and named."""
     sound, message = [], ""
     for member in members:
         wild = [

@@ -26,8 +26,8 @@ class Forecast:
         self._open = True
         self._updates, self._seconds = 0, -1.0
 
-    def go_on(self, updates: int, seconds: float, step: int, display: TrainingDisplay) -> bool:
-        """Hear of some updates; False only where a person has been asked and does not want to go on."""
+    def consents(self, updates: int, seconds: float, step: int, display: TrainingDisplay) -> bool:
+        """Hear of some updates; False only where a person has been asked and declines."""
         if not self._open:
             return True
         if self._seconds < 0.0:  # the first chunk compiles
@@ -48,7 +48,7 @@ class Forecast:
             + (f", {_in_units(memory, 'B')} of memory." if memory else ".")
         )
         asked = self._ask and ahead > VERY_LONG and sys.stdin.isatty() and sys.stderr.isatty()
-        return not asked or display.confirm("Go on? [Y/n] ")
+        return not asked or display.confirm("Continue? [Y/n] ")
 
 
 def _in_units(number: float, unit: str) -> str:

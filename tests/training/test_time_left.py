@@ -44,8 +44,8 @@ class Terminal(TrainingDisplay):
 def train(steps: int, terminal: Terminal, *, ask: bool = True) -> bool:
     """A second a step, after a first chunk that compiles for a minute."""
     ahead = Forecast("msg, 64 members", steps, lambda: 32e9, ask=ask)
-    willing = [ahead.go_on(1, 60.0, 1, terminal)]
-    willing += [ahead.go_on(1, 1.0, step, terminal) for step in range(2, 6)]
+    willing = [ahead.consents(1, 60.0, 1, terminal)]
+    willing += [ahead.consents(1, 1.0, step, terminal) for step in range(2, 6)]
     return all(willing)
 
 

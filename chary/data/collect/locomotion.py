@@ -152,11 +152,11 @@ def share_out(total: int, shares: Sequence[float]) -> list[int]:
 def _check_number(name: str, recipe: str, given: int) -> None:
     least, most = RECIPES[recipe]
     if given < least or (most is not None and given > most):
-        wanted = "no policy" if most == 0 else f"{least} policy file(s)"
+        needed = "no policy" if most == 0 else f"{least} policy file(s)"
         more = " or more" if most is None else ""
         hint = f" {MUST_HOLD}" if least else ""
         raise CharyError(
-            f"{name}: made from {wanted}{more}, but {given} given. Name each with --policy FILE, or "
+            f"{name}: made from {needed}{more}, but {given} given. Name each with --policy FILE, or "
             f"FILE:SHARE for unequal shares.{hint}"
         )
 

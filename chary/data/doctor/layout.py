@@ -22,8 +22,8 @@ def arrange(
     bad = {key for key, array in arrays.items() if array is None}
     sound = {key: array for key, array in arrays.items() if array is not None}
     _check_lengths(sound, findings)
-    wanted = set(COLUMNS) - {"next_observations"}
-    if bad or not wanted <= set(sound) or any(f.rule in STOPPING for f in findings):
+    needed = set(COLUMNS) - {"next_observations"}
+    if bad or not needed <= set(sound) or any(f.rule in STOPPING for f in findings):
         return None, findings
     _note_types(columns, findings)
     for key in FLAGS:
@@ -95,8 +95,8 @@ def _shaped(key: str, array: np.ndarray, findings: list[Finding]) -> np.ndarray 
     if width == 1 and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != width or 0 in array.shape[1:]:
-        wanted = "(transition, dimension)" if width == 2 else "(transition,)"
-        message = f"{key} has shape {array.shape}, but must be {wanted}."
+        needed = "(transition, dimension)" if width == 2 else "(transition,)"
+        message = f"{key} has shape {array.shape}, but must be {needed}."
         fix = "Observations and actions are vectors: flatten them. " + (
             "Images and discrete actions are not supported."
             if width == 2

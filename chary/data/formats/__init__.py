@@ -74,8 +74,8 @@ def read(path: Path) -> Dataset:
     known = {key: array for key, array in arrays.items() if key in COLUMNS}
     bounds = {key: arrays[key] for key in BOUNDS if key in arrays}
     for key, bound in bounds.items():
-        wanted = known["actions"].shape[1:] if "actions" in known else ()
-        if bound.dtype.kind not in "biuf" or bound.shape not in ((), wanted):
+        expected = known["actions"].shape[1:] if "actions" in known else ()
+        if bound.dtype.kind not in "biuf" or bound.shape not in ((), expected):
             raise CharyError(f"{path}: {key} must be one number for each action dimension.")
     widths = {key: array.shape[1] for key, array in known.items() if array.ndim == 2}
     observation_names, action_names = names_in(attributes, widths)

@@ -21,7 +21,7 @@ UNSTORED = 2**26
 def read(path: Path, *, extra: Sequence[str] = ()) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Root-level arrays and the file's text attributes.
 
-    `extra` names arrays deeper in the file ("infos/qpos") that are wanted too, where they are there.
+    `extra` names arrays deeper in the file ("infos/qpos") to be read too, where they are there.
     """
     with opened(path, extra=extra) as (items, attributes):
         return {key: np.asarray(item[()]) for key, item in items.items()}, attributes

@@ -314,7 +314,7 @@ def _opened(path: Path, reading: Reading, tell: Tell) -> Source:
 
 
 def _dialect(path: Path, given: Dialect, tell: Tell) -> Dialect:
-    """How a CSV file is written; told where it is not the plain way."""
+    """How a CSV file is written; said where it is not the plain way."""
     if not path.is_file():
         raise CharyError(f"{path}: no such file.")
     if path.suffix.lower() != ".csv":

@@ -1,7 +1,7 @@
 """D4RL's datasets by name: antmaze, maze2d and Gym's locomotion, from the files as published.
 
 Names and addresses are those of D4RL's own list (`d4rl/infos.py`). What its files leave open, and how it
-is settled here, is told in `docs/d4rl.md`; the measure of it all is that no transition crosses a reset.
+is settled here, is described in `docs/d4rl.md`; the measure of it all is that no transition crosses a reset.
 """
 
 import os
@@ -230,7 +230,7 @@ def _states_after(arrays: dict[str, np.ndarray]) -> np.ndarray | None:
     if len(parts) != 2 or any(part.ndim != 2 or len(part) != len(observations) for part in parts):
         return None
     states = np.concatenate(parts, axis=1)
-    # A collector may as well log the state before the step, which is not what is wanted here.
+    # A collector may as well log the state before the step, which is not what is meant here.
     if states.shape != observations.shape or _resets(observations, states).mean() > 0.1:
         return None
     return states

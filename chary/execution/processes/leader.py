@@ -21,9 +21,9 @@ def begin(
     step: int,
 ) -> Carry:
     """The carry of these runs on all devices, after telling the other processes what they are."""
-    told = np.frombuffer(json.dumps({"configs": configs, "step": step}).encode(), np.uint8)
-    with together(Order.BEGIN, len(told)):
-        broadcast(told)
+    described = np.frombuffer(json.dumps({"configs": configs, "step": step}).encode(), np.uint8)
+    with together(Order.BEGIN, len(described)):
+        broadcast(described)
     with together(Order.STATE):
         return place(algorithm, broadcast(carry), runs=len(configs))
 

@@ -55,7 +55,7 @@ class Meeting(NamedTuple):
 
 
 class CrewError(CharyError):
-    """Not all processes go on, and all have been told."""
+    """Not all processes continue, and all know."""
 
 
 class BrokenCrewError(CrewError):
@@ -92,7 +92,7 @@ def together(order: Order, number: int = 0) -> Iterator[Meeting]:
 
 @contextmanager
 def in_step() -> Iterator[None]:
-    """Where the others are in the same turn, nobody can be told of a failure but by leaving."""
+    """Where the others are in the same turn, a failure can be announced only by leaving."""
     try:
         yield
     except BaseException as error:
