@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from chary.algorithms import check_algorithm
@@ -72,7 +72,20 @@ def build(
     action_size: int,
     execution: Execution = DEFAULT,
 ) -> Algorithm[Any]:
-    """The algorithm for vectors of the given sizes, executed as the settings say."""
+    """The algorithm for vectors of the given sizes, executed as the settings say.
+
+    Equal settings give one and the same value, so that runs of one process, a resumed one or the next
+    seed, share what was compiled. A user's own ensemble may have changed since, and is made anew.
+    """
+    own = ":" in getattr(config, "ensemble", "")
+    make = _build.__wrapped__ if own else _build
+    return make(name, config, observation_size, action_size, execution)
+
+
+@lru_cache(maxsize=16)
+def _build(
+    name: str, config: Any, observation_size: int, action_size: int, execution: Execution
+) -> Algorithm[Any]:
     make = entry(name).make
     if entry(name).executed:
         execution.check_members(config.members)

@@ -83,8 +83,14 @@ def _from_memory(
         size,
         advance=lambda carry, start, stop: chunk(carry, transitions, start, stop, key),
         reach=lambda _: sys.maxsize,
-        rows=lambda indices: jax.tree.map(lambda column: column[indices], local(transitions)),
+        rows=lambda indices: _take(local(transitions), indices),
     )
+
+
+@jax.jit
+def _take(transitions: Batch, rows: Any) -> Batch:
+    """Some transitions, by one program for all columns."""
+    return jax.tree.map(lambda column: column[rows], transitions)
 
 
 def _from_files(

@@ -10,7 +10,7 @@ leading axis of runs; one run alone has none, and is the plain program.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -22,6 +22,9 @@ from chary.host.machine import cores
 from chary.types import Algorithm, Batch, PyTree
 
 Tree = TypeVar("Tree", bound=PyTree)
+
+COMPILED = 8
+"""Programs of which a process keeps the latest, for its next run of the same settings."""
 
 
 class Carry(NamedTuple):
@@ -115,6 +118,7 @@ def draw(key: PRNGKeyArray, step: Any, batch_size: int, size: int) -> tuple[Any,
     return jax.random.randint(sample_key, (batch_size,), 0, size), update_key
 
 
+@lru_cache(maxsize=COMPILED)
 def compile_chunk(
     algorithm: Algorithm[Any], batch_size: int, runs: int = 1
 ) -> Callable[[Carry, Batch, Any, Any, PRNGKeyArray], Carry]:
@@ -135,6 +139,7 @@ def compile_chunk(
     return _for_all(chunk, algorithm, runs, (0, None, None, None, 0))
 
 
+@lru_cache(maxsize=COMPILED)
 def compile_fed_chunk(
     algorithm: Algorithm[Any], batch_size: int, runs: int = 1
 ) -> Callable[[Carry, Batch, Any, Any, Any, PRNGKeyArray], Carry]:

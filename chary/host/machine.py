@@ -138,8 +138,11 @@ def command_line() -> str:
     """The command that is running, as a user would type it: where the program lies is left out, but for
     a script's place below the current folder."""
     program = Path(sys.argv[0])
+    module = getattr(sys.modules["__main__"], "__spec__", None)
     if program.name == "__main__.py":
         words = ["chary"]
+    elif module is not None and program == Path(module.origin or ""):
+        words = ["python", "-m", module.name]
     elif program.suffix == ".py":
         place, here = program.absolute(), Path.cwd()
         words = ["python", str(place.relative_to(here)) if here in place.parents else place.name]

@@ -124,8 +124,11 @@ def _named_leaves(tree: PyTree) -> Leaves:
 
 
 def _orbax_save(path: Path, leaves: Leaves) -> None:
+    import jax
+
     with _checkpointer() as checkpointer:
-        checkpointer.save(path.absolute(), _on_host(leaves))
+        # Of several processes one alone has whole arrays, which Orbax takes from its memory only.
+        checkpointer.save(path.absolute(), jax.device_get(leaves))
         checkpointer.wait_until_finished()
 
 
@@ -137,21 +140,10 @@ def _stored_names(path: Path) -> set[str]:
 def _orbax_restore(path: Path, leaves: Leaves) -> Leaves:
     import jax
 
-    if jax.process_count() == 1:
-        like: Any = jax.tree.map(
-            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), leaves
-        )
-    else:
-        like = _on_host(leaves)
     with _checkpointer() as checkpointer:
-        return checkpointer.restore(path.absolute(), like)
-
-
-def _on_host(leaves: Leaves) -> Any:
-    """Of several processes one alone has whole arrays, which Orbax takes from its memory only."""
-    import jax
-
-    return leaves if jax.process_count() == 1 else jax.device_get(leaves)
+        on_host = checkpointer.restore(path.absolute(), jax.device_get(leaves))
+    # Bound to no device, as an initial state is: the program that was compiled for one serves both.
+    return jax.device_put(on_host)
 
 
 def _checkpointer():

@@ -24,3 +24,10 @@ def test_a_command_is_told_without_where_its_program_lies(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [program.format(here=tmp_path), "--out", "my results"])
     assert command_line() == f"{expected} --out 'my results'"
+
+
+def test_a_module_is_named_as_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m tests.host.test_machine`, as far as the interpreter leaves a trace of it."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules[__name__])
+    monkeypatch.setattr(sys, "argv", [__file__, "--quick"])
+    assert command_line() == f"python -m {__name__} --quick"
