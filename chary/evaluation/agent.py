@@ -110,7 +110,7 @@ class Agent:
         return act
 
     def _act_by_row(self, way: Acting, rows: np.ndarray, moments: Moments, key: Any) -> np.ndarray:
-        """Each row by itself, always in blocks of one size: the same bits whatever the other rows are."""
+        """Each row by itself, in blocks of one size: the same bits whatever the other rows are."""
         spare = -len(rows) % BLOCK if len(rows) else BLOCK  # no rows are a block of none
         blocks = np.pad(rows, ((0, spare), (0, 0))).reshape(-1, BLOCK, rows.shape[1])
         episodes, times = (np.pad(m, (0, spare)).reshape(-1, BLOCK) for m in moments)

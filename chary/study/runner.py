@@ -29,8 +29,8 @@ GRACE_SECONDS = 30.0
 def run_all(plan: Plan, *, at_once: int | None) -> None:
     """Train what is missing; what is complete stays as it is.
 
-    Every run that fails is named at the end, the others continue. Raises KeyboardInterrupt, with every run
-    saved, when the user asks to stop.
+    Every run that fails is named at the end, the others continue. Raises KeyboardInterrupt, with every
+    run saved, when the user asks to stop.
     """
     waiting = [job for job in plan.jobs if not job.finished]
     done = len(plan.jobs) - len(waiting)

@@ -1,6 +1,6 @@
-"""One run of a study in a process of its own: `python -m chary.study.worker`, described on its standard input.
+"""One run of a study in a process of its own: `python -m chary.study.worker`.
 
-The first line of input is the job. The input stays open as long as the study lives; when it ends, the
+The first line of standard input is the job. The input stays open as long as the study lives; when it ends, the
 study has been killed, and so the run ends too: its folder can be gone on with, and nobody else holds it.
 """
 

@@ -148,8 +148,8 @@ def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int
 
 
 def common_steps(folders: Sequence[RunFolder]) -> list[int]:
-    """Steps from which runs can resume together, the newest first: all have a checkpoint of it, but those
-    that had diverged by then."""
+    """Steps from which runs can resume together, the newest first: all have a checkpoint of it, except
+    those that had diverged by then."""
     steps = {step for folder in folders for step in folder.checkpoint_steps()}
     return [
         step

@@ -44,8 +44,8 @@ def run_loop(
     """Train all runs from a step to their end, leaving everything in their folders.
 
     Raises KeyboardInterrupt, with checkpoints written, when the user asks to stop. A run that diverges
-    is marked and left out of all that is kept, while its lane is still computed beside the others: the program,
-    and so the bits of the others, stay what they are. When none is left, DivergedError is raised.
+    is marked and left out of all that is kept, but still computed beside the others: the program, and
+    so the bits of the others, stay what they are. When none is left, DivergedError is raised.
     """
     run = plan.run
     validate = jax.jit(plan.algorithm.validate) if plan.algorithm.validate else None

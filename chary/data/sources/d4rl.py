@@ -1,7 +1,7 @@
 """D4RL's datasets by name: antmaze, maze2d and Gym's locomotion, from the files as published.
 
 Names and addresses are those of D4RL's own list (`d4rl/infos.py`). What its files leave open, and how it
-is settled here, is described in `docs/d4rl.md`; the measure of it all is that no transition crosses a reset.
+is settled here, is in `docs/d4rl.md`; the measure of it all is that no transition crosses a reset.
 """
 
 import os
