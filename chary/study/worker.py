@@ -1,7 +1,7 @@
 """One run of a study in a process of its own: `python -m chary.study.worker`.
 
-The first line of standard input is the job. The input stays open as long as the study lives; when it ends, the
-study has been killed, and so the run ends too: its folder can be gone on with, and nobody else holds it.
+The first line of standard input is the job. The input stays open as long as the study lives. When it
+closes, the study has been killed, and the run ends too: its folder is free, and can be resumed.
 """
 
 import json
