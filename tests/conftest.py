@@ -1,6 +1,7 @@
 """Shapes are checked while testing: every annotation in the package is enforced."""
 
 import atexit
+import gc
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ CARELESS = " ".join(
         "--xla_backend_optimization_level=0",
         "--xla_llvm_disable_expensive_passes=true",
         "--xla_cpu_use_fusion_emitters=false",
+        "--xla_cpu_parallel_codegen_split_count=1",
     ]
 )
 os.environ.update(
@@ -29,6 +31,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share what the first proc
     COMPILED = tempfile.mkdtemp(prefix="chary-test-compiled-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED
     atexit.register(shutil.rmtree, COMPILED, ignore_errors=True)
+
+# Traces are millions of small objects: looking through all of them now and then costs more than they do.
+gc.set_threshold(100_000, 50, 100)
 
 install_import_hook("chary", "beartype.beartype")
 
