@@ -38,6 +38,10 @@ POPULATION_COLUMNS = {
     "ratio": "ratio",
 }  # fmt: skip
 REPORT_COLUMNS = {"runs": "runs", "lines": "log lines each", "seconds": "seconds", "mb": "MB"}
+LARGE_COLUMNS = {
+    "command": "command", "rows": "rows", "seconds": "seconds",
+    "processor_seconds": "processor seconds", "peak_gb": "peak GB",
+}  # fmt: skip
 LOGGING_COLUMNS = {"what": "kept for reports", "seconds": "seconds", "share": "share of the run"}
 Out = Path | None
 
@@ -225,9 +229,23 @@ def logging(
     )
 
 
+def large(rows: int = 5_000_000, out: Out = None, json: Flag = False) -> None:
+    """Time and memory of importing, checking and training on a log of millions of rows.
+
+    Args:
+        rows: Rows of the log, of 6 observations and 2 actions each.
+        out: Folder for a Markdown page with the table.
+        json: Print the table as one JSON object.
+    """
+    from benchmarks.large import LENGTH, time_large
+
+    require(rows >= 10 * LENGTH, "rows", rows, f"at least {10 * LENGTH}")
+    give("large", time_large(rows), LARGE_COLUMNS, out=out, as_json=json)
+
+
 COMMANDS = {
     "ensembles": ensembles, "feeds": feeds, "start": start, "population": population,
-    "simulation": simulation, "report": report, "logging": logging,
+    "simulation": simulation, "report": report, "logging": logging, "large": large,
 }  # fmt: skip
 
 if __name__ == "__main__":

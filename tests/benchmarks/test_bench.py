@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import bench, ensembles, feeds, population, simulation, start
+from benchmarks import bench, ensembles, feeds, large, population, simulation, start
 from chary.algos.msg import make_msg
 from chary.bench import timing, updates
 from chary.bench.timing import Case
@@ -92,6 +92,24 @@ def test_starts_are_compared_with_the_first_and_written_as_a_page(
     page = (tmp_path / "results" / "bench-start.md").read_text()
     assert page.startswith("# Time from the command to the first update")
     assert "| 2 | 8 | 3.00 | 0.30 |" in page
+
+
+def test_a_large_log_is_imported_checked_and_trained_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands: list[str] = []
+
+    def measure(folder: Path, words: list[Any]) -> dict[str, float]:
+        assert (folder / "log.csv").read_text().count("\n") == 10_001  # the heading too
+        commands.append(" ".join(map(str, words[:2])))
+        return {"seconds": 2.0, "processor_seconds": 1.0, "peak_gb": 0.5}
+
+    monkeypatch.setattr(large, "_measure", measure)
+    assert bench.main(["large", "--rows", "10000", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert commands == ["data import", "data check", "train msg"]
+    assert [row["peak_gb"] for row in rows] == [0.5] * 3
+    assert bench.main(["large", "--rows", "10"]) == 2
 
 
 def test_ensembles_are_measured_in_rounds_against_no_ensemble(
