@@ -161,7 +161,7 @@ class MSGConfig(Checked):
             object.__setattr__(self, "members", 1)  # the class is frozen, for everybody else
             if TARGETS[self.targets].shared:
                 raise CharyError(
-                    f"--ensemble none does not go with --targets {self.targets}: one Q-function has "
+                    f"--ensemble none cannot be combined with --targets {self.targets}: one Q-function has "
                     "nobody to share a target with. Use --targets independent or double-q."
                 )
         super().__post_init__()
@@ -195,13 +195,13 @@ class MSGConfig(Checked):
         )
         if TARGETS[self.targets].shared or self.ensemble == "mimo" or ":" in self.ensemble:
             raise CharyError(
-                f"--member-rows split does not go with --targets {self.targets} and --ensemble "
+                f"--member-rows split cannot be combined with --targets {self.targets} and --ensemble "
                 f"{self.ensemble}: members that see different rows have no next value to share, and "
                 "mimo and ensembles of your own arrange rows themselves. Use --member-rows whole."
             )
         if self.bound == "relative":
             raise CharyError(
-                "--bound relative does not go with --member-rows split: every member must know the "
+                "--bound relative cannot be combined with --member-rows split: every member must know the "
                 "logged actions of all rows. Use --member-rows whole."
             )
 
@@ -211,12 +211,12 @@ class MSGConfig(Checked):
             require(low < high, "value-range", self.value_range, "a lower and a higher value")
         if self.critic_loss == "hl-gauss" and ":" in self.ensemble:
             raise CharyError(
-                f"--critic-loss hl-gauss does not go with --ensemble {self.ensemble}: an ensemble of "
+                f"--critic-loss hl-gauss cannot be combined with --ensemble {self.ensemble}: an ensemble of "
                 "your own gives values, not bins of them."
             )
         if self.sass and self.ensemble not in ("deep", "none"):
             raise CharyError(
-                f"--sass does not go with --ensemble {self.ensemble}: it trains the features of "
+                f"--sass cannot be combined with --ensemble {self.ensemble}: it trains the features of "
                 "separate networks. Use --ensemble deep."
             )
 

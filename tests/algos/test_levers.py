@@ -384,14 +384,14 @@ def test_the_authors_self_supervised_loss() -> None:
         ({"policy_average": 1.5}, "--policy-average is 1.5"),
         ({"bins": 1}, "--bins is 1"),
         ({"value_range": (2.0, 1.0)}, "--value-range"),
-        ({"sass": 1.0, "ensemble": "tree"}, "--sass does not go with --ensemble tree"),
+        ({"sass": 1.0, "ensemble": "tree"}, "--sass cannot be combined with --ensemble tree"),
         (
             {"critic_loss": "hl-gauss", "ensemble": "a:B"},
-            "hl-gauss does not go with --ensemble a:B",
+            "hl-gauss cannot be combined with --ensemble a:B",
         ),
         (
             {"bound": "relative", "ensemble": "batch", "members": 4},
-            "--bound relative does not go with",
+            "--bound relative cannot be combined with",
         ),
     ],
     ids=str,

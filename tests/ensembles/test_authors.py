@@ -264,7 +264,7 @@ def test_rows_are_split_for_batch_ensembles_unless_asked_otherwise() -> None:
     ("ensemble", "changes", "words"),
     [
         ("batch", {"members": 3}, "--batch-size is 4, but must be a multiple of .*members .3."),
-        ("mimo", {"member_rows": "split"}, "--member-rows split does not go with"),
+        ("mimo", {"member_rows": "split"}, "--member-rows split cannot be combined with"),
         ("deep", {"member_rows": "split", "targets": "shared-min"}, "no next value to share"),
     ],
 )

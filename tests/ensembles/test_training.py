@@ -152,13 +152,14 @@ def test_every_pair_is_trained_or_refused() -> None:
 @pytest.mark.parametrize(("kind", "targets"), sorted(REFUSED))
 def test_pairs_that_make_no_sense_are_refused(kind: str, targets: str) -> None:
     with pytest.raises(
-        CharyError, match=f"ensemble {kind} does not go with --targets {targets}.*Use --targets"
+        CharyError,
+        match=f"ensemble {kind} cannot be combined with --targets {targets}.*Use --targets",
     ):
         make_msg(config_of(kind, targets=targets), OBSERVATION, ACTION)
 
 
 def test_a_pair_that_makes_no_sense_leaves_no_folder(dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(CharyError, match="mimo does not go with"):
+    with pytest.raises(CharyError, match="mimo cannot be combined with"):
         chary.train("msg", dataset, run=tmp_path / "run", ensemble="mimo", targets="shared-min")
     assert not (tmp_path / "run").exists()
 

@@ -190,7 +190,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
         (["--seeds", "-1"], "--seed is -1"),
         (["--jobs", "0"], "--jobs is 0"),
         (["--final-episodes", "0"], "--final-episodes is 0"),
-        (["--ensemble", "none"], "--ensemble none does not go with --targets shared-min"),
+        (["--ensemble", "none"], "--ensemble none cannot be combined with --targets shared-min"),
     ],
 )
 def test_wrong_input(

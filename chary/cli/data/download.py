@@ -20,7 +20,7 @@ def download(
     """Download a named dataset; an interrupted download resumes.
 
     Args:
-        name: One of `chary data list` whose source publishes files, such as D4RL.
+        name: Name of a dataset from `chary data list` whose source offers downloads, such as D4RL.
         to: Folder for the file. If omitted: where chary looks for the dataset.
         json: Print the file's path as one JSON object.
     """

@@ -320,7 +320,7 @@ def _dialect(path: Path, given: Dialect, tell: Tell) -> Dialect:
     if path.suffix.lower() != ".csv":
         if given != dialect.UNKNOWN:
             raise CharyError(
-                f"{path}: --separator, --decimal and --encoding are for CSV files; this is none."
+                f"{path}: --separator, --decimal and --encoding are for CSV files only."
             )
         return given
     written = dialect.find(path, given)

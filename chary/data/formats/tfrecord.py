@@ -33,7 +33,7 @@ def read(path: Path) -> Iterator[dict[str, np.ndarray]]:
         try:
             features = example.FromString(record).features.feature
         except DecodeError as error:
-            raise CharyError(f"{path}: record {index} is no tf.Example ({error}).") from error
+            raise CharyError(f"{path}: record {index} is not a tf.Example ({error}).") from error
         yield {
             key: np.array(feature.float_list.value, np.float32)
             if feature.HasField("float_list")
