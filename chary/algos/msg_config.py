@@ -161,8 +161,8 @@ class MSGConfig(Checked):
             object.__setattr__(self, "members", 1)  # the class is frozen, for everybody else
             if TARGETS[self.targets].shared:
                 raise CharyError(
-                    f"--ensemble none cannot be combined with --targets {self.targets}: one Q-function has "
-                    "nobody to share a target with. Use --targets independent or double-q."
+                    f"--ensemble none cannot be combined with --targets {self.targets}: one Q-function "
+                    "has nobody to share a target with. Use --targets independent or double-q."
                 )
         super().__post_init__()
         # Gradients are divided by alpha: it must not vanish among the smallest numbers.
@@ -201,8 +201,8 @@ class MSGConfig(Checked):
             )
         if self.bound == "relative":
             raise CharyError(
-                "--bound relative cannot be combined with --member-rows split: every member must know the "
-                "logged actions of all rows. Use --member-rows whole."
+                "--bound relative cannot be combined with --member-rows split: every member must know "
+                "the logged actions of all rows. Use --member-rows whole."
             )
 
     def _check_critics(self) -> None:
@@ -211,8 +211,8 @@ class MSGConfig(Checked):
             require(low < high, "value-range", self.value_range, "a lower and a higher value")
         if self.critic_loss == "hl-gauss" and ":" in self.ensemble:
             raise CharyError(
-                f"--critic-loss hl-gauss cannot be combined with --ensemble {self.ensemble}: an ensemble of "
-                "your own gives values, not bins of them."
+                f"--critic-loss hl-gauss cannot be combined with --ensemble {self.ensemble}: an "
+                "ensemble of your own gives values, not bins of them."
             )
         if self.sass and self.ensemble not in ("deep", "none"):
             raise CharyError(

@@ -49,9 +49,9 @@ def make_critics(config: MSGConfig, observation_size: int, action_size: int) -> 
     ensemble = make_ensemble(config.ensemble, config.shape(observation_size, action_size))
     if TARGETS[config.targets].shared and ensemble.arrange is not None:
         raise CharyError(
-            f"--ensemble {config.ensemble} cannot be combined with --targets {config.targets}: its members see "
-            "different rows in one pass, so they share no next value. Use --targets independent "
-            "or double-q, or --ensemble deep."
+            f"--ensemble {config.ensemble} cannot be combined with --targets {config.targets}: its "
+            "members see different rows in one pass, so they share no next value. Use --targets "
+            "independent or double-q, or --ensemble deep."
         )
     return ensemble
 

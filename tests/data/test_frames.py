@@ -268,8 +268,8 @@ def test_empty_frames(kind: str) -> None:
 
 
 def test_what_is_no_frame_is_refused() -> None:
-    assert "of type ndarray, which is no frame" in refused(np.zeros(3))
-    assert "of type dict, which is no frame" in refused(TABLE)
+    assert "of type ndarray, which is not a frame" in refused(np.zeros(3))
+    assert "of type dict, which is not a frame" in refused(TABLE)
     assert "is not computed yet. Give frame.collect()." in refused(polars.DataFrame(TABLE).lazy())
 
 

@@ -66,8 +66,8 @@ def read(path: Path) -> Dataset:
         raise CharyError(f"{path}: is a folder, not a dataset file.")
     if path.suffix.lower() in arrow.ENDINGS:
         raise CharyError(
-            f"{path}: a table does not say which columns are observations, actions and rewards. Name them "
-            f"once with `chary data import {path} --out data.npz ...`, and use that file."
+            f"{path}: a table does not say which columns are observations, actions and rewards. Name "
+            f"them once with `chary data import {path} --out data.npz ...`, and use that file."
         )
     arrays, attributes = format_of(path).read(path)
     name = str(attributes.pop("name", path.stem))

@@ -44,8 +44,8 @@ def _opened(name: str, frame: Any) -> Source:
         return Source(names, lambda asked: {each: _column(frame, labels[each]) for each in asked})
     if not (hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")):
         raise CharyError(
-            f"{name}: of type {type(frame).__name__}, which is not a frame. Give one of pandas or polars, "
-            "or anything with Arrow's interface; for arrays there is chary.dataset."
+            f"{name}: of type {type(frame).__name__}, which is not a frame. Give one of pandas or "
+            "polars, or anything with Arrow's interface; for arrays there is chary.dataset."
         )
     table = pyarrow.table(frame)
 
