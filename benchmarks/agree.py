@@ -31,10 +31,10 @@ from chary.evaluation.rollouts import Moments, evaluate
 from chary.execution.config import DEFAULT
 from chary.host.files import write_whole
 from chary.runs.folder import RunFolder
-from chary.study.runner import shares
 from chary.training import plan, resolve
 from chary.training import start as training
 from chary.training.run_config import RunConfig, RunSpec
+from chary.tune.local import shares
 
 HERE = Path(__file__).parent
 HOPPER, MAZE = "hopper-medium", "pointmaze-medium"

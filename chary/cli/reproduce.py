@@ -86,7 +86,7 @@ def _make(
     part: Any, eval_every: int, data: Path, runs: Path, out: Path, jobs: int
 ) -> dict[str, Any]:
     """Train a table's runs on one dataset and write its page."""
-    from chary.study import plan, runner
+    from chary.study import plan, results
     from chary.study.page import write_study
     from chary.training.run_config import RunConfig
 
@@ -109,7 +109,7 @@ def _make(
     study = plan.make_plan(
         part.name, part.cells, part.seeds, None, run, runs=runs / part.name, preset="-"
     )
-    runner.run_all(study, at_once=jobs)
+    results.train(study, at_once=jobs)
     write_study(study, out, seconds=time.monotonic() - began)
     return {
         "table": part.table,

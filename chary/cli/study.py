@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
         raise unknown_name("study", name, STUDIES)
 
     from chary.algos.msg_config import MSGConfig
-    from chary.study import cells, plan, runner
+    from chary.study import cells, plan, results
     from chary.study.page import columns, table_rows, write_study
 
     varied = {
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
         preset=spec.preset,
         execution=spec.execution,
     )
-    runner.run_all(study, at_once=own.jobs)
+    results.train(study, at_once=own.jobs)
     out = own.out or own.runs
     found = write_study(study, out, seconds=time.monotonic() - began)
     files = {kind: str(out / f"study-{name}.{kind}") for kind in ("md", "json", "png")}

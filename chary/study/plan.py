@@ -11,10 +11,8 @@ from chary.config import refuse_repeats, require
 from chary.data.scaling import RewardTransform
 from chary.errors import CharyError
 from chary.execution.config import DEFAULT, Execution
-from chary.runs.folder import RunFolder
 from chary.study.cells import Cell
 from chary.training import groups, resolve
-from chary.training.loop import is_over
 from chary.training.run_config import RunConfig, RunSpec
 
 
@@ -31,24 +29,6 @@ class Job(NamedTuple):
     @property
     def folder(self) -> Path:
         return self.spec.folder
-
-    @property
-    def finished(self) -> bool:
-        """Whether it has been trained and evaluated to its end, or has diverged."""
-        if not RunFolder.exists(self.folder):
-            return False
-        folder = RunFolder.open(self.folder)
-        steps, last = folder.checkpoint_steps(), folder.last()
-        evaluated = last is not None and bool(steps) and last["step"] == steps[-1]
-        return folder.diverged() or (evaluated and is_over(steps[-1], folder, self.run))
-
-    @property
-    def step(self) -> int:
-        """How far its log has got."""
-        if not RunFolder.exists(self.folder):
-            return 0
-        lines = RunFolder.open(self.folder).read("timing")
-        return lines[-1]["step"] if lines else 0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from chary.report.health import ACTIONS, spread
 from chary.report.statistics import bootstrap, worst_possible
 from chary.runs.folder import RunFolder, seconds_in
 from chary.study.plan import Job, Plan
+from chary.tune import local, sweep
 
 
 def gather(plan: Plan, worst: float) -> list[dict[str, Any]]:
@@ -117,3 +118,16 @@ def _spread(folder: RunFolder) -> dict[str, float | None]:
 def _mean(numbers: list[float | None]) -> float | None:
     known = [number for number in numbers if number is not None]
     return fmean(known) if known else None
+
+
+def train(plan: Plan, *, at_once: int | None) -> None:
+    """Train what is missing of a study: a sweep of its runs, in their folder."""
+    specs = [job.spec for job in plan.jobs]
+    jobs = {job.folder.name: job for job in plan.jobs}
+    planned = sweep.create(specs[0].folder.parent, specs)
+    local.run(
+        planned,
+        planned.named(specs),
+        at_once=at_once,
+        describe=lambda cell: describe_run(plan, jobs[cell.folder.name]),
+    )

@@ -5,7 +5,7 @@ import pytest
 from chary import algos
 from chary.errors import CharyError
 from chary.study.cells import Cell, algorithm_cells, ensemble_cells, size_cells, target_cells
-from chary.study.runner import shares
+from chary.tune.local import shares
 
 
 def test_by_default_everything_there_is_is_compared() -> None:

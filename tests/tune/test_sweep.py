@@ -1,0 +1,165 @@
+"""Sweeps: the folder is the truth."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import chary
+from chary.cli import main
+from chary.data import formats
+from chary.data.dataset import Dataset
+from chary.errors import CharyError
+from chary.runs import checkpoints
+from chary.runs.folder import RunFolder
+from chary.training.resolve import resolve
+from chary.training.run_config import RunSpec
+from chary.tune import grid, sweep
+from tests.conftest import make_columns, run_chary
+
+TINY: dict[str, Any] = {
+    "hidden": (8,), "members": 2, "batch_size": 16, "warmup_steps": 5, "steps": 20, "log_every": 10,
+    "final_episodes": 0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset without a simulator, in a file."""
+    path = tmp_path_factory.mktemp("data") / "tiny.npz"
+    formats.write(Dataset.from_columns(make_columns(), name="tiny"), path)
+    return path
+
+
+def specs_of(
+    data: Path, folder: Path, *, seeds: tuple[int, ...] = (0,), **changes: Any
+) -> list[RunSpec]:
+    spec = resolve("msg", data, "none", None, {**TINY, **changes})
+    return grid.combinations(spec, folder, {"alpha": (0.0, 0.5)}, seeds)
+
+
+def words_of(data: Path, folder: Path) -> list[str]:
+    options = " ".join(
+        f"--{key.replace('_', '-')} {value[0] if isinstance(value, tuple) else value}"
+        for key, value in TINY.items()
+    )
+    line = f"sweep msg --dataset {data} --preset none {options} --out {folder}"
+    return [*line.split(), "--grid", "alpha=0,0.5"]
+
+
+def test_a_plan_is_read_as_it_was_made_and_may_be_moved(data: Path, tmp_path: Path) -> None:
+    made = sweep.create(tmp_path / "a", specs_of(data, tmp_path / "a"))
+    (tmp_path / "a").rename(tmp_path / "b")
+    read = sweep.read(tmp_path / "b")
+    assert [cell.spec.config for cell in read.cells] == [cell.spec.config for cell in made.cells]
+    assert [cell.folder for cell in read.cells] == [
+        tmp_path / "b" / name for name in ("alpha0-seed0", "alpha0.5-seed0")
+    ]
+    assert [cell.state for cell in read.cells] == ["waiting"] * 2
+
+
+def test_a_plan_grows_but_never_changes(data: Path, tmp_path: Path) -> None:
+    sweep.create(tmp_path, specs_of(data, tmp_path))
+    more = sweep.create(tmp_path, specs_of(data, tmp_path, seeds=(0, 1)))
+    assert [cell.folder.name for cell in more.cells] == [
+        f"alpha{alpha}-seed{seed}" for seed in (0, 1) for alpha in (0, 0.5)
+    ]
+    before = (tmp_path / "sweep.json").read_bytes()
+    with pytest.raises(
+        CharyError, match=r"alpha0-seed0 is another run .*tau is 0\.005 there, not 0\.1"
+    ):
+        sweep.create(tmp_path, specs_of(data, tmp_path, tau=0.1))
+    assert (tmp_path / "sweep.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"cells": {"a": 1}}', "cannot be read"),
+        ('{"cells": {"../a": {}}}', "not inside"),
+        ('{"cells": {"a": {"algorithm": "msg"}}}', "damaged at a"),
+    ],
+)
+def test_a_damaged_plan_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(CharyError, match=message):
+        sweep.read(tmp_path)
+
+
+def test_cells_are_trained_once_and_are_ordinary_runs(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a"
+    assert main([*words_of(data, folder), "--plan-only"]) == 0
+    assert main(["sweep", str(folder), "--cell", "1"]) == 0
+    capsys.readouterr()
+    assert main(["sweep", str(folder), "--status", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["state"], row["step"]) for row in rows] == [("waiting", 0), ("complete", 20)]
+    run = RunFolder.open(folder / "alpha0.5-seed0")
+    assert run.config["settings"]["alpha"] == 0.5
+    logged = (run.path / "metrics.jsonl").read_bytes()
+    assert main(["sweep", str(folder), "--cell", "1"]) == 0
+    assert (run.path / "metrics.jsonl").read_bytes() == logged
+    changes = {**TINY, "alpha": 0.5, "preset": "none"}
+    chary.train("msg", data, run=tmp_path / "alone", **changes)
+    assert (tmp_path / "alone" / "metrics.jsonl").read_bytes() == logged
+
+
+def test_an_interrupted_cell_is_resumed_to_the_same_bits(data: Path, tmp_path: Path) -> None:
+    (first, _) = sweep.create(
+        tmp_path, specs_of(data, tmp_path, eval_every=10, final_episodes=1)
+    ).cells
+    sweep.train(first)
+    assert first.state == "complete"
+    whole = _arrays(first)
+    shutil.rmtree(first.folder / "checkpoints" / "20")
+    assert first.state == "begun"
+    sweep.train(first)
+    assert _arrays(first) == whole and first.state == "complete"
+
+
+def _arrays(cell: sweep.Cell) -> list[bytes]:
+    agent = chary.open_run(cell.folder)
+    assert checkpoints.steps(cell.folder / "checkpoints")[-1] == 20
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(agent.state)]
+
+
+def test_a_whole_sweep_in_processes_of_its_own(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    result = run_chary(*words_of(data, folder), "--json")
+    assert result.returncode == 0, result.stderr
+    assert [row["state"] for row in json.loads(result.stdout)["rows"]] == ["complete"] * 2
+    assert "2 of 2 runs done" in result.stderr and "Traceback" not in result.stderr
+    command = RunFolder.open(folder / "alpha0-seed0").config["command"]
+    assert command.startswith("chary sweep msg --dataset")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "neither an algorithm (msg, bc"),
+        (["{empty}"], "no sweep here"),
+        (["{run}", "--cell", "7"], "has no cell 7; they are numbered 0 to 1"),
+    ],
+)
+def test_wrong_input(
+    words: list[str], message: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep.create(tmp_path / "run", specs_of(data, tmp_path / "run"))
+    (tmp_path / "empty").mkdir()
+    places = {"empty": tmp_path / "empty", "run": tmp_path / "run"}
+    assert main(["sweep", *(word.format(**places) for word in words)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_run_is_no_sweep(data: Path, tmp_path: Path) -> None:
+    RunFolder.create(tmp_path, {"algorithm": "msg"})
+    with pytest.raises(CharyError, match="is a run itself"):
+        sweep.create(tmp_path, specs_of(data, tmp_path))
