@@ -20,7 +20,7 @@ COMMANDS = {
     "data": "list, show, check, import, export, download and collect datasets",
     "demo": "collect a small maze's data, train, evaluate, draw and report",
     "theory": "the paper's analyses: linear, chain, width, all",
-    "bench": "speed: updates, ensembles, feeds, start, population, simulation, report, logging",
+    "bench": "speed of training on this machine, in updates a second: chary bench updates",
 }
 
 
