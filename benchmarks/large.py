@@ -21,13 +21,13 @@ def time_large(rows: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="chary-bench-") as name:
         folder = Path(name)
         _write_log(folder / "log.csv", rows)
-        took = "data import log.csv --out log.hdf5 --observations o* --actions a* --reward r"
+        took = "data import log.csv --out log.npz --observations o* --actions a* --reward r"
         words = [*took.split(), "--episode", "episode"]
         commands = {
             "import": words,
-            "check": ["data", "check", "log.hdf5"],
+            "check": ["data", "check", "log.npz"],
             f"train, {UPDATES} updates": [
-                "train", "msg", "--dataset", "log.hdf5", "--steps", UPDATES, "--run", "run",
+                "train", "msg", "--dataset", "log.npz", "--steps", UPDATES, "--run", "run",
             ],
         }  # fmt: skip
         return [
@@ -47,7 +47,9 @@ def _write_log(path: Path, rows: int) -> None:
     columns = {"episode": np.arange(rows) // LENGTH, "r": np.cos(state).sum(axis=1)}
     columns |= {f"o{i}": np.sin(column) for i, column in enumerate(state.T)}
     columns |= {f"a{i}": column for i, column in enumerate(action.T)}
-    pyarrow.csv.write_csv(pyarrow.table(columns), path)
+    # Four decimals, as instruments and people write them.
+    written = {name: np.round(column, 4) for name, column in columns.items()}
+    pyarrow.csv.write_csv(pyarrow.table(written), path)
 
 
 def _measure(folder: Path, words: list[Any]) -> dict[str, float]:
