@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from chary.version import __version__
+
 RECORDED = ("jax", "jaxlib", "numpy", "equinox", "optax", "orbax-checkpoint", "gymnasium", "mujoco")
 
 
@@ -132,6 +134,15 @@ def source() -> dict[str, Any] | None:
     except (OSError, subprocess.SubprocessError):  # no git, or a folder that it does not trust
         return None
     return {"commit": commit, "clean": not changed}
+
+
+def program() -> str:
+    """The program in words: its version, and where it is a checkout its commit."""
+    found = source()
+    if found is None:
+        return f"chary {__version__}"
+    changed = "" if found["clean"] else ", with changes"
+    return f"chary {__version__}, commit {found['commit'][:7]}{changed}"
 
 
 def command_line() -> str:

@@ -39,9 +39,11 @@ def write_page(
     notes: list[str],
     after: str = "",
 ) -> None:
-    """A result as a page of Markdown: the command that made it, what to know, and the table."""
+    """A result as a page of Markdown: the command and the program that made it, what to know, and the
+    table."""
     from chary.host.files import write_result
-    from chary.host.machine import command_line
+    from chary.host.machine import command_line, program
 
-    parts = [f"# {title}", f"    {command_line()}", *notes, markdown_table(rows, columns), after]
+    made = [f"# {title}", f"    {command_line()}", f"Made by {program()}."]
+    parts = [*made, *notes, markdown_table(rows, columns), after]
     write_result(destination, "\n\n".join(part.rstrip() for part in parts if part) + "\n")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from chary.config import to_json
 from chary.evaluation.acting import resolve
 from chary.host.files import jsonable, write_whole
-from chary.host.machine import command_line, layout, versions
+from chary.host.machine import command_line, layout, source, versions
 from chary.host.terminal import duration
 from chary.report.figures import LABELS
 from chary.report.statistics import LEVEL
@@ -27,6 +27,7 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
     study = {
         "study": plan.name,
         "command": command_line(),
+        "source": source(),
         "dataset": plan.dataset,
         "preset": plan.preset,
         "steps": run.steps,

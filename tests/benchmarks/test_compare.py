@@ -56,7 +56,7 @@ def test_ratios_and_shares_stand_in_the_page_beside_the_command(
     table = page[page.index("| members") : page.index("![")]
     assert printed == table.rstrip() + "\n"  # row by row, and the heading once
     command = f"python benchmarks/compare.py {' '.join(words)} --out {tmp_path}"
-    assert f"\n    {command}\n" in page
+    assert f"\n    {command}\n\nMade by chary " in page
     numbers = json.loads((tmp_path / "speed-compared.json").read_text())
     assert numbers["command"] == command
     assert numbers["rows"][0]["share_of_matrix_rate"] == pytest.approx(share)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from chary.host import machine
 from chary.host.machine import command_line
+from chary.version import __version__
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,18 @@ def test_a_module_is_named_as_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "__main__", sys.modules[__name__])
     monkeypatch.setattr(sys, "argv", [__file__, "--quick"])
     assert command_line() == f"python -m {__name__} --quick"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (None, ""),
+        ({"commit": "0123456789", "clean": True}, ", commit 0123456"),
+        ({"commit": "0123456789", "clean": False}, ", commit 0123456, with changes"),
+    ],
+)
+def test_the_program_is_named_by_its_commit(
+    found: dict[str, object] | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "source", lambda: found)
+    assert machine.program() == f"chary {__version__}{expected}"
