@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from jaxtyping import install_import_hook
@@ -57,6 +58,21 @@ def make_columns(episodes: int = 6, length: int = 20, seed: int = 0) -> dict[str
         "terminals": true_end,
         "timeouts": ends & ~true_end,
     }
+
+
+def forget_programs() -> None:
+    """Trace and compile anew: algorithms of equal settings are otherwise one value."""
+    from chary import algos
+
+    algos.built.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def without_traces_of_patches(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test traced while something was patched is not what the next one means."""
+    yield
+    if "monkeypatch" in request.fixturenames and "chary.algos" in sys.modules:
+        forget_programs()
 
 
 @pytest.fixture

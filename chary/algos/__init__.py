@@ -78,14 +78,15 @@ def build(
     seed, share what was compiled. A user's own ensemble may have changed since, and is made anew.
     """
     own = ":" in getattr(config, "ensemble", "")
-    make = _build.__wrapped__ if own else _build
+    make = built.__wrapped__ if own else built
     return make(name, config, observation_size, action_size, execution)
 
 
 @lru_cache(maxsize=16)
-def _build(
+def built(
     name: str, config: Any, observation_size: int, action_size: int, execution: Execution
 ) -> Algorithm[Any]:
+    """What `build` gives for settings that it has not seen lately."""
     make = entry(name).make
     if entry(name).executed:
         execution.check_members(config.members)

@@ -24,6 +24,7 @@ from chary.networks.optimisers import Trained
 from chary.networks.targets import TARGETS, lower_confidence_bound
 from chary.runs.folder import RunFolder
 from chary.types import Algorithm, Batch
+from tests.conftest import forget_programs
 
 OBSERVATION, ACTION, SIZE = 3, 2, 3
 TINY = {"members": 2, "hidden": (4, 4), "warmup_steps": 0, "policy_learning_rate": 3e-4}
@@ -43,6 +44,7 @@ def make_batch(seed: int = 0, size: int = SIZE) -> Batch:
 def setup(**changes: Any) -> tuple[MSGConfig, Algorithm[MSGState], MSGState]:
     execution = Execution(window=changes.pop("window", None))
     config = MSGConfig(**{**TINY, **changes})
+    forget_programs()  # some tests change what the next one is traced from
     algorithm = algos.build("msg", config, OBSERVATION, ACTION, execution)
     algorithm = replace(algorithm, update=jax.jit(algorithm.update))
     return config, algorithm, jax.jit(algorithm.init)(jax.random.key(0))

@@ -192,7 +192,7 @@ def test_a_shard_without_episodes(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"not a record at all", "checksum|middle"),
-        (record(b"\xff\xff\xff"), "no tf.Example"),
+        (record(b"\xff\xff\xff"), "not a tf.Example"),
         (record(b"")[:-1], "middle of a record"),
         (record(b"abc")[:14], "middle of a record"),
         # A length that is sound by its checksum, and absurd.
