@@ -21,10 +21,18 @@ def time_large(rows: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="chary-bench-") as name:
         folder = Path(name)
         _write_log(folder / "log.csv", rows)
-        took = "data import log.csv --out log.npz --observations o* --actions a* --reward r"
-        words = [*took.split(), "--episode", "episode"]
+        columns = [
+            "--observations",
+            "o*",
+            "--actions",
+            "a*",
+            "--reward",
+            "r",
+            "--episode",
+            "episode",
+        ]
         commands = {
-            "import": words,
+            "import": ["data", "import", "log.csv", "--out", "log.npz", *columns],
             "check": ["data", "check", "log.npz"],
             f"train, {UPDATES} updates": [
                 "train", "msg", "--dataset", "log.npz", "--steps", UPDATES, "--run", "run",

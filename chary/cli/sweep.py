@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +79,11 @@ def _make(algorithm: str, options: list[str]) -> int:
     spec, own = parsed.spec, parsed.own
     folder = own.out or Path("sweeps") / algorithm
     varied = grid.parse(own.grid, spec)
+    grid.combinations(spec, folder, varied, own.seeds)  # what makes no sense is refused first
+    # Workers may start in other folders: the data goes by its whole path.
+    run = resolve.complete(spec, spec.run.dataset)[0].run
+    spec = spec._replace(run=replace(spec.run, dataset=run.dataset, data_file=run.data_file))
     specs = grid.combinations(spec, folder, varied, own.seeds)
-    resolve.complete(specs[0], specs[0].run.dataset)  # what cannot be trained is refused here
     sweep = create(folder, specs)
     cells = sweep.named(specs)
     if not own.plan_only:

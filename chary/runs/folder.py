@@ -95,11 +95,11 @@ class RunFolder:
             ) from error
 
     def read(self, log: str) -> list[Record]:
-        """All valid lines of a log; one torn by a crash is passed over."""
+        """All valid lines of a log; one torn by a crash is skipped."""
         return self.read_and_count(log)[0]
 
     def read_and_count(self, log: str) -> tuple[list[Record], int]:
-        """All valid lines of a log, and how many others were passed over."""
+        """All valid lines of a log, and how many others were skipped."""
         path = self.path / f"{log}.jsonl"
         records: list[Record] = []
         torn = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from chary import config as settings
 from chary.algos import paper
-from chary.config import refuse_repeats
+from chary.config import refuse_repeats, require
 from chary.errors import CharyError, unknown_name
 from chary.training.run_config import RunSpec
 
@@ -42,6 +42,7 @@ def combinations(
 
     Every combination of the first seed comes first: an unfinished sweep still compares them.
     """
+    require(len(seeds) > 0, "seeds", "empty", "at least one number")
     refuse_repeats("seeds", seeds)
     specs: list[RunSpec] = []
     for seed in seeds:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from chary.config import require
 from chary.errors import CharyError
 from chary.host.machine import cores
 from chary.host.terminal import StudyDisplay, duration, say
@@ -35,6 +36,7 @@ def run(
     Every cell that fails is named at the end, the others continue. Raises KeyboardInterrupt, with every
     run saved, when the user asks to stop.
     """
+    require(at_once is None or at_once >= 1, "jobs", at_once, "at least 1")
     waiting = [cell for cell in cells if not cell.finished]
     done = len(cells) - len(waiting)
     free = shares(at_once or cores())

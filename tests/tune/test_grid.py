@@ -67,6 +67,8 @@ def test_every_combination_of_the_first_seed_comes_first() -> None:
     assert (specs[-1].config.beta, specs[-1].config.hidden, specs[-1].run.seed) == (-8.0, (8, 8), 1)
     (alone,) = grid.combinations(SPEC, Path("a"), {}, [3])
     assert alone.folder == Path("a/msg-seed3")
+    with pytest.raises(CharyError, match="--seeds is empty"):
+        grid.combinations(SPEC, Path("a"), {}, [])
     with pytest.raises(CharyError, match="--seeds names 1 more than once"):
         grid.combinations(SPEC, Path("a"), {}, [1, 1])
     with pytest.raises(CharyError, match=r"--beta is 1\.0, but must be at most 0"):

@@ -93,10 +93,15 @@ def test_a_damaged_plan_is_refused(text: str, message: str, tmp_path: Path) -> N
 
 
 def test_cells_are_trained_once_and_are_ordinary_runs(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = tmp_path / "a"
-    assert main([*words_of(data, folder), "--plan-only"]) == 0
+    monkeypatch.chdir(data.parent)
+    assert main([*words_of(Path(data.name), folder), "--plan-only"]) == 0
+    monkeypatch.chdir(tmp_path)  # where a worker starts does not matter
     assert main(["sweep", str(folder), "--cell", "1"]) == 0
     capsys.readouterr()
     assert main(["sweep", str(folder), "--status", "--json"]) == 0
@@ -146,6 +151,7 @@ def test_a_whole_sweep_in_processes_of_its_own(data: Path, tmp_path: Path) -> No
     [
         (["nowhere"], "neither an algorithm (msg, bc"),
         (["{empty}"], "no sweep here"),
+        (["{run}", "--jobs", "-1"], "--jobs is -1, but must be at least 1"),
         (["{run}", "--cell", "7"], "has no cell 7; they are numbered 0 to 1"),
     ],
 )
