@@ -168,10 +168,7 @@ class Dataset:
 
     def episodes(self) -> Iterator[slice]:
         """The rows of each episode, in order."""
-        start = 0
-        for end in self.episode_ends:
-            yield slice(start, int(end) + 1)
-            start = int(end) + 1
+        return _slices(self.episode_ends)
 
     @cached_property
     def episode_returns(self) -> np.ndarray:
@@ -196,14 +193,19 @@ class Dataset:
         """Transitions in each episode."""
         return np.diff(np.concatenate([[-1], self.episode_ends]))
 
-    def split(self, held_out: float, seed: int) -> tuple["Dataset", "Dataset"]:
-        """Two datasets of whole episodes: for learning, and a share held out for validation."""
-        episodes = list(self.episodes())
+    def split(
+        self, held_out: float, seed: int, *, ends: np.ndarray | None = None
+    ) -> tuple["Dataset", "Dataset"]:
+        """Two datasets of whole episodes: for learning, and a share held out.
+
+        `ends` are the last rows of what stays whole, where that is not an episode (`walk_ends`).
+        """
+        episodes = list(self.episodes() if ends is None else _slices(ends))
         count = max(1, round(held_out * len(episodes)))
         if len(episodes) - count < 1:
             raise CharyError(
                 f"{self.name}: cannot hold out {held_out:.0%} of {len(episodes)} episode(s) and "
-                "still have one to learn from. Use a dataset with more episodes, or no validation."
+                "still have one to learn from. Use a dataset with more episodes, or hold none out."
             )
         order = np.random.default_rng([seed, 0x5EED]).permutation(len(episodes))
         out = np.zeros(self.size, bool)
@@ -280,3 +282,11 @@ class Dataset:
             next_observations=jnp.asarray(scaling.observations(taken("next_observations", last))),
             next_actions=jnp.asarray(scaling.to_unit(following())) if next_actions else None,
         )
+
+
+def _slices(ends: np.ndarray) -> Iterator[slice]:
+    """The rows up to each of these, from the row after the one before."""
+    start = 0
+    for end in ends:
+        yield slice(start, int(end) + 1)
+        start = int(end) + 1

@@ -24,6 +24,7 @@ from chary.execution.program import Carry
 from chary.host.machine import command_line, layout, source, versions
 from chary.runs import checkpoints
 from chary.runs.folder import RunFolder, claimed
+from chary.training.plan import kept_out
 from chary.training.run_config import RunConfig, RunSpec
 from chary.version import __version__
 
@@ -43,6 +44,7 @@ def create(specs: Sequence[RunSpec], dataset: Dataset, scaling: Scaling) -> list
     """New folders for runs that are trained together."""
     folders: list[RunFolder] = []
     code = source()
+    _, held_out = kept_out(dataset, specs[0].run)
     for index, spec in enumerate(specs):
         record = {
             "chary": __version__,
@@ -58,6 +60,9 @@ def create(specs: Sequence[RunSpec], dataset: Dataset, scaling: Scaling) -> list
             "command": command_line(),
             "source": code,
         }
+        if held_out is not None:
+            described = {"transitions": held_out.size, "fingerprint": held_out.fingerprint}
+            record["held_out"] = described
         if len(specs) > 1:
             names = [other.folder.name for other in specs]
             record["layout"]["population"] = {"names": names, "index": index}

@@ -23,6 +23,9 @@ from chary.runs.tensorboard import require_tensorboard
 from chary.training.run_config import RunConfig, RunSpec
 from chary.types import Algorithm, Batch
 
+HOLDOUT_SEED = 0
+"""Of the episodes that `holdout` keeps out, whatever the run's own seed."""
+
 
 class Lane(NamedTuple):
     """One of the runs that a program trains side by side."""
@@ -172,8 +175,16 @@ def make_plan(specs: Sequence[RunSpec], dataset: Dataset) -> Plan:
 
 
 def split(dataset: Dataset, run: RunConfig) -> tuple[Dataset, Dataset | None]:
-    """What a run learns from, and the episodes that it holds out, if any."""
+    """What a run learns from, and the episodes that it is validated on, if any."""
+    dataset, _ = kept_out(dataset, run)
     return dataset.split(run.validation, run.seed) if run.validation else (dataset, None)
+
+
+def kept_out(dataset: Dataset, run: RunConfig) -> tuple[Dataset, Dataset | None]:
+    """What runs of any seed may learn from, and the episodes that are kept for comparing them."""
+    if not run.holdout:
+        return dataset, None
+    return dataset.split(run.holdout, HOLDOUT_SEED, ends=dataset.walk_ends)
 
 
 def scaling_of(dataset: Dataset, run: RunConfig) -> Scaling:

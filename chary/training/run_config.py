@@ -66,6 +66,9 @@ class RunConfig(Checked):
     validation: BelowOne = 0.0
     """Share of episodes to hold out, from 0 to below 1. Algorithms with a held-out score are scored
     on them at every log line."""
+    holdout: BelowOne = 0.0
+    """Share of episodes, from 0 to below 1, that no run learns from: the same ones in every seed.
+    `chary select` compares policies on them."""
     patience: Count = 0
     """Stop after this many log lines without a better validation score; 0 never stops early."""
     tensorboard: bool = False
