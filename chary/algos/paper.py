@@ -1,7 +1,7 @@
 """Numbers of Ghasemipour et al. 2022 that depend on the dataset: MSG's best settings, search grids.
 
-`--preset paper` takes beta and alpha from `TABLE_1`; a name after `--population`, such as paper-antmaze,
-stands for the values of one of the `GRIDS`.
+`--preset paper` takes beta and alpha from `TABLE_1`; a name after `--population` or `--grid`, such as
+paper-antmaze, stands for the values of one of the `GRIDS`.
 """
 
 import difflib
@@ -100,6 +100,8 @@ class Grid:
     values: dict[str, tuple[float, ...]]
     source: str
     remark: str = ""
+    seeds: int = 2
+    """Runs of each combination in the paper."""
 
     @property
     def cells(self) -> int:
@@ -119,6 +121,7 @@ GRIDS: dict[str, dict[str, Grid]] = {
             {"beta": (-4.0, -8.0), "alpha": (0.0, 0.1, 0.5, 1.0)},
             "Appendix B.1",
             "No grid is given for maze2d; all of its best settings in Table 1 are in this one.",
+            seeds=5,  # of deep ensembles and of a single Q-function; all else has 2
         ),
         "paper-rlu": Grid(
             {"beta": (-1.0, -2.0, -4.0, -8.0), "alpha": (0.0, 0.5)},
@@ -145,7 +148,9 @@ GRIDS: dict[str, dict[str, Grid]] = {
 """The paper's sweeps by algorithm and name, each with where the paper gives it."""
 
 
-def grid_values(algorithm: str, name: str, members: int | None) -> dict[str, tuple[float, ...]]:
+def grid_values(
+    algorithm: str, name: str, members: int | None, *, option: str = "--population"
+) -> dict[str, tuple[float, ...]]:
     """The settings and values that a grid's name stands for.
 
     A single Q-function has no standard deviation for beta to weigh: the paper's beta is then 0, and
@@ -153,17 +158,17 @@ def grid_values(algorithm: str, name: str, members: int | None) -> dict[str, tup
     """
     grids = GRIDS.get(algorithm, {})
     if name not in grids:
-        raise _no_grid(algorithm, name, grids)
+        raise _no_grid(algorithm, name, grids, option)
     values = dict(grids[name].values)
     return values | {"beta": (0.0,)} if members == 1 and "beta" in values else values
 
 
-def _no_grid(algorithm: str, name: str, grids: Collection[str]) -> CharyError:
+def _no_grid(algorithm: str, name: str, grids: Collection[str], option: str) -> CharyError:
     owners = [other for other, theirs in GRIDS.items() if name in theirs]
     whose = f" (a grid of {' and '.join(owners)}, not of {algorithm})" if owners else ""
     ours = f", or the name of a grid of the paper for {algorithm}: {', '.join(grids)}"
     close = difflib.get_close_matches(name, list(grids), n=1)
     return CharyError(
-        f"--population has '{name}'{whose}, but must be settings with their values, such as "
+        f"{option} has '{name}'{whose}, but must be settings with their values, such as "
         f"alpha=0,0.1,0.5{ours if grids else ''}." + (f" Did you mean {close[0]}?" if close else "")
     )

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import Field, field, fields, make_dataclass
+from dataclasses import field, fields, make_dataclass
 from typing import Annotated, Any, NamedTuple
 
 import tyro
@@ -21,7 +21,7 @@ PRESET_HELP = (
     "paper (the paper's settings for this dataset and number of members), or one of "
 )
 
-Option = tuple[str, Any, "Field[Any]"]
+Option = tuple[str, Any, Any]
 
 
 class Parsed(NamedTuple):

@@ -243,8 +243,9 @@ def speed_in(timing: Sequence[Record]) -> float | None:
 
 
 @contextmanager
-def claimed(path: Path) -> Iterator[None]:
-    """Hold a run's folder for one process; the lock dies with the process.
+def claimed(path: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Hold a run's folder for one process; the lock dies with the process. If another holds it, that is
+    waited for, so many seconds.
 
     The folder is made for it, and removed again if no run was made in it.
     """
@@ -256,7 +257,7 @@ def claimed(path: Path) -> Iterator[None]:
             raise CharyError(f"{path}: is a file; a run needs a folder of its own.")
         path.mkdir(parents=True, exist_ok=True)
         lock = filelock.FileLock(path / ".lock")
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=patience)
         # A run that was killed as it began has only its lock and a config that was not whole yet.
         own = (".lock", ".config-", ".config.json")
         foreign = any(not entry.name.startswith(own) for entry in path.iterdir())

@@ -11,7 +11,8 @@ from chary.report.health import ACTIONS, spread
 from chary.report.statistics import bootstrap, worst_possible
 from chary.runs.folder import RunFolder, seconds_in
 from chary.study.plan import Job, Plan
-from chary.tune import local, sweep
+from chary.tune import sweep, workers
+from chary.tune.where import Where
 
 
 def gather(plan: Plan, worst: float) -> list[dict[str, Any]]:
@@ -125,9 +126,9 @@ def train(plan: Plan, *, at_once: int | None) -> None:
     specs = [job.spec for job in plan.jobs]
     jobs = {job.folder.name: job for job in plan.jobs}
     planned = sweep.create(specs[0].folder.parent, specs)
-    local.run(
+    workers.train_all(
         planned,
         planned.named(specs),
-        at_once=at_once,
+        Where(jobs=at_once),
         describe=lambda cell: describe_run(plan, jobs[cell.folder.name]),
     )

@@ -8,7 +8,7 @@ group after the other.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
@@ -71,32 +71,41 @@ def vary(
     return specs
 
 
-def parse(words: Sequence[str], algorithm: str, config: Any) -> dict[str, tuple[float, ...]]:
-    """What `--population alpha=0,0.1 beta=-4,-8` asks for, or `--population paper-antmaze tau=0.01`."""
-    varied: dict[str, tuple[float, ...]] = {}
+def parse(
+    words: Sequence[str],
+    algorithm: str,
+    config: Any,
+    *,
+    option: str = "--population",
+    read: Callable[[str, str], Any] = lambda _, text: float(text),
+) -> dict[str, tuple[Any, ...]]:
+    """What `--population alpha=0,0.1 beta=-4,-8` asks for, or `--population paper-antmaze tau=0.01`.
+
+    `read` makes a value of a setting's name and a text.
+    """
+    varied: dict[str, tuple[Any, ...]] = {}
     for word in words:
-        name, equals, values = word.partition("=")
+        name, equals, texts = word.partition("=")
+        setting = name.replace("-", "_")
         if not equals:
-            asked = paper.grid_values(algorithm, word, getattr(config, "members", None))
+            members = getattr(config, "members", None)
+            asked = paper.grid_values(algorithm, word, members, option=option)
         else:
-            asked = {name.replace("-", "_"): _numbers(word, values)}
-        for setting in asked:
+            try:
+                asked = {setting: tuple(read(setting, text) for text in texts.split(","))}
+            except ValueError:
+                raise CharyError(
+                    f"{option} has '{word}', but must be settings with their values, such as "
+                    "alpha=0,0.1,0.5."
+                ) from None
+        for setting, values in asked.items():
             if setting in varied:
                 raise CharyError(
-                    f"--population {' '.join(words)}: has values of {setting} twice. Name them once."
+                    f"{option} {' '.join(words)}: has values of {setting} twice. Name them once."
                 )
+            refuse_repeats(f"{option.removeprefix('--')} {setting}", values)
         varied |= asked
     return varied
-
-
-def _numbers(word: str, values: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(value) for value in values.split(","))
-    except ValueError:
-        raise CharyError(
-            f"--population has '{word}', but must be settings with their values, such as "
-            "alpha=0,0.1,0.5."
-        ) from None
 
 
 def grouped(specs: Sequence[RunSpec], dataset: Dataset) -> list[list[RunSpec]]:

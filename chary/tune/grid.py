@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from chary import config as settings
-from chary.algos import paper
 from chary.config import refuse_repeats, require
 from chary.errors import CharyError, unknown_name
+from chary.training import population
 from chary.training.run_config import RunSpec
 
 OWN = ("seed", "run", "dataset", "data_file")
@@ -18,21 +19,9 @@ OWN = ("seed", "run", "dataset", "data_file")
 
 def parse(words: Sequence[str], spec: RunSpec) -> dict[str, tuple[Any, ...]]:
     """The values of each setting; a word without `=` is one of the paper's search grids."""
-    varied: dict[str, tuple[Any, ...]] = {}
-    for word in words:
-        name, equals, values = word.partition("=")
-        if not equals:
-            members = getattr(spec.config, "members", None)
-            found: Mapping[str, tuple[Any, ...]] = paper.grid_values(spec.algorithm, word, members)
-        else:
-            setting = name.replace("-", "_")
-            found = {setting: tuple(_value(setting, text, spec) for text in values.split(","))}
-        for setting, several in found.items():
-            if setting in varied:
-                raise CharyError(f"--grid {' '.join(words)}: has values of {setting} twice.")
-            refuse_repeats(f"grid {setting}", several)
-        varied |= found
-    return varied
+    return population.parse(
+        words, spec.algorithm, spec.config, option="--grid", read=partial(_value, spec)
+    )
 
 
 def combinations(
@@ -58,7 +47,7 @@ def combinations(
     return specs
 
 
-def _value(name: str, text: str, spec: RunSpec) -> Any:
+def _value(spec: RunSpec, name: str, text: str) -> Any:
     """What a word of the grid means for a setting: as its present value is, or as it looks."""
     owners = [part for part in (spec.config, spec.run, spec.execution) if hasattr(part, name)]
     known = {f.name for part in (spec.config, spec.run, spec.execution) for f in fields(part)}

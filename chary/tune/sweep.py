@@ -20,7 +20,7 @@ from chary.execution.config import Execution
 from chary.host.files import write_whole
 from chary.host.machine import command_line
 from chary.host.parts import locked
-from chary.runs.folder import RunFolder
+from chary.runs.folder import RunFolder, claimed
 from chary.training.loop import is_over
 from chary.training.run_config import RunConfig, RunSpec
 from chary.training.start import start
@@ -135,8 +135,13 @@ def read(folder: Path) -> Sweep:
     return Sweep(folder, tuple(cells))
 
 
-def train(cell: Cell) -> None:
-    """Train a cell to its end, or resume it; the folder's lock keeps it to one process."""
+def train(cell: Cell, *, patience: float = 0.0) -> None:
+    """Train a cell to its end, or resume it; the folder's lock keeps it to one process.
+
+    A predecessor that is just ending is waited for, so many seconds.
+    """
+    with claimed(cell.folder, patience=patience):
+        pass
     sys.argv = shlex.split(cell.command)  # what the run records as its command
     start(cell.spec, cell.spec.run.dataset, resume=True)
 

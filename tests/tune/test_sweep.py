@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,15 @@ import numpy as np
 import pytest
 
 import chary
+from chary.algos import paper
+from chary.algos.msg_presets import PRESETS as MSG_PRESETS
 from chary.cli import main
+from chary.cli.sweep import PAPER
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.runs import checkpoints
-from chary.runs.folder import RunFolder
+from chary.runs.folder import RunFolder, claimed
 from chary.training.resolve import resolve
 from chary.training.run_config import RunSpec
 from chary.tune import grid, sweep
@@ -153,6 +158,13 @@ def test_a_whole_sweep_in_processes_of_its_own(data: Path, tmp_path: Path) -> No
         (["{empty}"], "no sweep here"),
         (["{run}", "--jobs", "-1"], "--jobs is -1, but must be at least 1"),
         (["{run}", "--cell", "7"], "has no cell 7; they are numbered 0 to 1"),
+        (["{run}", "--partition", "gpu"], "--partition is for --on slurm, not local"),
+        (["{run}", "--time", "8h", "--on", "ray"], "--time is for --on slurm, not ray"),
+        (["{run}", "--address", "auto"], "--address is for --on ray, not local"),
+        (["{run}", "--gpus-per-run", "1"], "--gpus-per-run is for --on ray or slurm, not local"),
+        (["{run}", "--cores-per-run", "1000"], "--cores-per-run is 1000, but must be at most"),
+        (["{run}", "--on", "slurm", "--time", "long"], "a number with a unit: 90min, 8h or 2d"),
+        (["{run}", "--on", "slurm", "--time", "0h"], "a number with a unit: 90min, 8h or 2d"),
     ],
 )
 def test_wrong_input(
@@ -163,6 +175,65 @@ def test_wrong_input(
     places = {"empty": tmp_path / "empty", "run": tmp_path / "run"}
     assert main(["sweep", *(word.format(**places) for word in words)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_unknown_place_is_refused(data: Path, tmp_path: Path) -> None:
+    sweep.create(tmp_path, specs_of(data, tmp_path))
+    with pytest.raises(SystemExit) as refused:
+        main(["sweep", str(tmp_path), "--on", "moon"])
+    assert refused.value.code == 2
+
+
+def test_what_makes_no_sense_is_refused_before_a_plan_is_written(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words_of(data, tmp_path / "a"), "--jobs", "0"]) == 2
+    assert "--jobs is 0, but must be at least 1" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_cell_in_use_is_not_trained(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (first, _) = sweep.create(tmp_path, specs_of(data, tmp_path)).cells
+    with claimed(first.folder):
+        assert main(["sweep", str(tmp_path), "--cell", "0"]) == 2
+    assert "alpha0-seed0: in use by another process" in capsys.readouterr().err
+
+
+def test_a_predecessor_that_is_ending_is_waited_for(data: Path, tmp_path: Path) -> None:
+    (first, _) = sweep.create(tmp_path, specs_of(data, tmp_path)).cells
+    first.folder.mkdir()
+    held, began = threading.Event(), time.monotonic()
+
+    def hold() -> None:
+        with claimed(first.folder):
+            held.set()
+            time.sleep(0.3)
+
+    threading.Thread(target=hold).start()
+    held.wait()
+    sweep.train(first, patience=20.0)
+    assert first.state == "complete" and time.monotonic() - began > 0.3
+
+
+@pytest.mark.parametrize(("name", "seeds"), [("paper-antmaze", 5), ("paper-gym", 2)])
+def test_the_papers_sweeps(name: str, seeds: int, data: Path, tmp_path: Path) -> None:
+    words = ["--dataset", str(data), "--out", str(tmp_path), "--plan-only", "--members", "4"]
+    assert main(["sweep", name, *words]) == 0
+    planned = sweep.read(tmp_path)
+    values = paper.GRIDS["msg"][name].values
+    assert len(planned.cells) == seeds * len(values["beta"]) * len(values["alpha"])
+    assert {cell.spec.config.alpha for cell in planned.cells} == set(values["alpha"])
+    assert {cell.spec.run.seed for cell in planned.cells} == set(range(seeds))
+    spec = planned.cells[0].spec
+    preset = MSG_PRESETS[name]
+    assert (spec.preset, spec.run.steps, spec.config.members) == (name, preset["steps"], 4)
+    assert spec.config.targets == preset.get("targets", "independent")
+
+
+def test_every_grid_of_the_paper_has_a_sweep() -> None:
+    assert set(PAPER) == set(paper.GRIDS["msg"]) <= set(MSG_PRESETS)
 
 
 def test_a_run_is_no_sweep(data: Path, tmp_path: Path) -> None:
