@@ -30,12 +30,12 @@ from chary.types import Algorithm, Batch, Metrics, OnlineAndTarget, PyTree
 class FQEConfig(CriticConfig):
     """Settings of fitted Q-evaluation: an ensemble that learns fast, because its policy stands still."""
 
-    members: Positive = 8
+    members: Positive = 4
     """Number N of Q-functions."""
     hidden: Layers = (64, 64, 64)
     layer_norm: bool = True
     critic_learning_rate: Rate = 1e-3
-    tau: Share = 0.02
+    tau: Share = 0.1
 
 
 class Hyper(NamedTuple):

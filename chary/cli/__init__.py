@@ -12,6 +12,7 @@ COMMANDS = {
     "resume": "resume an interrupted run; the result is bit-identical",
     "sweep": "train every combination of settings and seeds: chary sweep msg --grid beta=-4,-8",
     "select": "rank trained policies without a simulator: chary select sweeps/a",
+    "tune": "choose beta and alpha as the MSG paper advises: chary tune msg --dataset D",
     "eval": "run a trained policy in its task",
     "runs": "table of run folders with last and best scores",
     "report": "one HTML page about run folders: curves, ensemble health, mazes: chary report runs",

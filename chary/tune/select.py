@@ -22,7 +22,7 @@ from chary.tune.scores import look_at
 from chary.tune.verdict import Verdict, judge
 
 RESULT = "select.json"
-SHARE = 12
+SHARE = 6
 """Fitted Q-evaluation of a policy takes this part of the steps that it was trained for: twelve policies
 cost no more than training one of them."""
 LEAST_STEPS = 400
@@ -105,7 +105,7 @@ def select(
     *,
     dataset: Dataset | None = None,
     steps: int | None = None,
-    members: int = 8,
+    members: int = FQEConfig.members,
     which: str = "last",
 ) -> Selection:
     """Rank all runs in these folders on the episodes that they held out.

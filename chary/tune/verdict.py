@@ -117,7 +117,7 @@ def judge(names: Sequence[str], evidence: Evidence, *, remarks: Sequence[str] = 
         )
 
     agreement = None
-    if evidence.values is not None and len(names) > 2:
+    if evidence.values is not None and min(map(np.ptp, (whole.bounds, whole.outside))) > 0.0:
         agreement = _or_none(spearmanr(whole.bounds[0], -whole.outside[0]).statistic)
     return Verdict(
         outcome,
