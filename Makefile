@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 CHROMIUM := /usr/bin/chromium
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 
-.PHONY: demo test test-browser fuzz check format docs bench agree d3rlpy setup clean
+.PHONY: demo test test-browser fuzz torture torture-ray check format docs bench agree d3rlpy setup clean
 
 demo: setup
 	$(BIN)/chary demo
@@ -26,6 +26,12 @@ $(CHROMIUM):
 # Ten times the damaged files that the tests try.
 fuzz: setup
 	CHARY_FUZZ_CASES=2000 $(BIN)/python -m pytest -n 0 tests/data/test_fuzz.py
+
+# Longer versions of the tests that kill processes.
+torture: torture-ray
+
+torture-ray: setup
+	CHARY_TORTURE=1 $(BIN)/python -m pytest -n 0 --timeout 1800 tests/tune/test_ray.py
 
 check: setup
 	$(BIN)/ruff format --check .
