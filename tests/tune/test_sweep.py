@@ -233,6 +233,9 @@ def test_what_makes_no_sense_is_refused_before_a_plan_is_written(
     assert main([*words_of(data, tmp_path / "a"), "--jobs", "0"]) == 2
     assert "--jobs is 0, but must be at least 1" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
+    assert main([*words_of(data, tmp_path / "a"), "--plan-only"]) == 0
+    assert main([*words_of(data, tmp_path / "a"), "--plan-only", "--tau", "0.1"]) == 2
+    assert "alpha0-seed0 is another run (tau is 0.005 there" in capsys.readouterr().err
 
 
 def test_a_cell_in_use_is_not_trained(
