@@ -31,7 +31,7 @@ fuzz: setup
 torture: torture-ray
 
 torture-ray: setup
-	CHARY_TORTURE=1 $(BIN)/python -m pytest -n 0 --timeout 1800 tests/tune/test_ray.py
+	CHARY_TORTURE=1 $(BIN)/python -m pytest -n 0 tests/tune/test_ray.py
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -112,7 +112,7 @@ def _resume(folder: Path, options: list[str]) -> int:
     from chary.tune.where import Where
 
     def resume(
-        cell: int | None = None,
+        cell: tuple[int, ...] = (),
         cores: tuple[int, ...] = (),
         attached: Flag = False,
         status: Flag = False,
@@ -122,7 +122,7 @@ def _resume(folder: Path, options: list[str]) -> int:
         """Train what is left of a sweep.
 
         Args:
-            cell: Only this run, by its number in the plan, in this process.
+            cell: Only this run, by its number in the plan, in this process. Several go together.
             cores: Use only these cores.
             attached: End when standard input closes; wait for a predecessor that is just ending.
             status: Only show which runs are done.
@@ -137,9 +137,11 @@ def _resume(folder: Path, options: list[str]) -> int:
         from chary.tune import sweep
 
         found = sweep.read(folder)
-        if cell is not None:
+        if cell:
             try:
-                sweep.train(found.cell(cell), patience=PATIENCE if attached else 0.0)
+                sweep.train(
+                    [found.cell(number) for number in cell], patience=PATIENCE if attached else 0.0
+                )
             except DivergedError as error:  # the folder remembers it; to a sweep it is a result
                 print(error)
             return

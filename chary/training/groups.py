@@ -107,6 +107,17 @@ def companions(run: Path) -> list[Path]:
     return paths
 
 
+def torn(folder: RunFolder | None) -> bool:
+    """Whether a run is still to be made: it is not there, or its group was killed while it was made."""
+    if folder is None or folder.checkpoint_steps():
+        return folder is None
+    try:
+        companions(folder.path)
+    except CharyError:
+        return True
+    return False
+
+
 def leave(folder: RunFolder) -> None:
     """From now on the run is trained alone."""
     alone = {k: v for k, v in folder.config["layout"].items() if k != "population"}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -28,6 +28,7 @@ from chary.host.terminal import say
 from chary.runs.folder import RunFolder
 from chary.training.run_config import RunSpec
 
+Run = TypeVar("Run")
 SHARE_OF_MEMORY = 0.8
 """What runs side by side may take of the memory that is free."""
 CPU_BYTES = 256e6
@@ -141,7 +142,7 @@ def grouped(specs: Sequence[RunSpec], dataset: Dataset) -> list[list[RunSpec]]:
     return groups
 
 
-def split_evenly(runs: Sequence[RunSpec], most: int) -> list[list[RunSpec]]:
+def split_evenly(runs: Sequence[Run], most: int) -> list[list[Run]]:
     """As few groups as can be, none larger than allowed and all about as large."""
     count = math.ceil(len(runs) / most)
     cuts = [round(i * len(runs) / count) for i in range(count + 1)]

@@ -101,6 +101,25 @@ def start(
     if many:
         below = given or spec.folder.with_name(spec.folder.name.removesuffix(f"-{spec.run.seed}"))
         specs = population.vary(spec, below, dataset, seeds, varied or {})
+    return _start(specs, dataset, resume=resume, yes=yes)
+
+
+def start_all(specs: Sequence[RunSpec], *, resume: bool) -> dict[Path, Agent | None]:
+    """Train runs that differ only in folder, seed and the algorithm's settings, as `start` does."""
+    keep_compiled()
+    resolve.explain(specs[0], specs[0].run.dataset, ("beta", "alpha") if len(specs) > 1 else ())
+    first, dataset = resolve.complete(specs[0], specs[0].run.dataset)
+    known = {"dataset": first.run.dataset, "data_file": first.run.data_file}
+    specs = [
+        resolve.complete(spec._replace(run=replace(spec.run, **known)), dataset)[0]
+        for spec in specs
+    ]
+    return _start(specs, dataset, resume=resume)
+
+
+def _start(
+    specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool, yes: bool = False
+) -> dict[Path, Agent | None]:
     with groups.all_claimed([each.folder for each in specs]):
         _make_folders(specs, dataset, resume=resume)
     agents = resume_all([each.folder for each in specs], dataset=dataset, yes=yes)
@@ -133,7 +152,9 @@ def _make_folders(specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool) -
         together = begun[0].path.parent if len(specs) > 1 else None
         raise CharyError(groups.already(begun[0], together))
     new = [
-        resolve.with_window(spec, dataset) for spec in specs if not (resume and there[spec.folder])
+        resolve.with_window(spec, dataset)
+        for spec in specs
+        if not resume or groups.torn(there[spec.folder])
     ]
     for spec in new[:1]:
         plan.check(spec, dataset)

@@ -11,7 +11,7 @@ from chary.tune import process
 from chary.tune.process import End
 
 if TYPE_CHECKING:
-    from chary.tune.sweep import Cell
+    from chary.tune.sweep import Group
 
 
 class Local:
@@ -22,13 +22,13 @@ class Local:
         self._free = shares(at_once, each)
         self._running: list[_Worker] = []
 
-    def begin(self, cell: "Cell") -> bool:
-        """Start a worker, unless there is no room for another."""
+    def begin(self, group: "Group") -> bool:
+        """Start a worker for these cells, unless there is no room for another."""
         if not self._free:
             return False
-        log = str(process.log_of(cell))
-        handle = process.spawn(str(self._folder), cell.number, log, self._free[-1])
-        self._running.append(_Worker(cell, self._free.pop(), handle))
+        numbers, log = [cell.number for cell in group], str(process.log_of(group))
+        handle = process.spawn(str(self._folder), numbers, log, self._free[-1])
+        self._running.append(_Worker(group, self._free.pop(), handle))
         return True
 
     def ended(self) -> list[End]:
@@ -39,7 +39,7 @@ class Local:
             self._free.append(worker.cores)
             process.end(worker.handle)
             code = worker.handle.returncode
-            ends.append(End(worker.cell, code, process.how(code)))
+            ends.append(End(worker.group, code, process.how(code)))
         return ends
 
     def stop(self) -> None:
@@ -58,9 +58,9 @@ class Local:
 
 
 class _Worker(NamedTuple):
-    """A cell that is being trained."""
+    """Cells that are being trained."""
 
-    cell: "Cell"
+    group: "Group"
     cores: list[int]
     handle: subprocess.Popen[bytes]
 

@@ -23,7 +23,7 @@ from chary.tune.process import End
 from chary.tune.where import Where
 
 if TYPE_CHECKING:
-    from chary.tune.sweep import Cell
+    from chary.tune.sweep import Group
 
 OWN_CLUSTER = {
     "RAY_AUTH_MODE": "token",
@@ -44,21 +44,21 @@ class OnRay:
         self._folder = str(folder.resolve())
         self._where = where
         self._ray = _connected(where)
-        self._running: dict[Any, Cell] = {}
+        self._running: dict[Any, Group] = {}
         # Ray's own retries would begin a run again that has long failed, and count nothing.
         self._task = self._ray.remote(
             num_cpus=where.cores, num_gpus=where.gpus_per_run, max_retries=0
         )(work)
 
-    def begin(self, cell: "Cell") -> bool:
-        """Start a worker, unless there is no room for another; Ray keeps those that must wait."""
+    def begin(self, group: "Group") -> bool:
+        """Start a worker for these cells, unless there is no room for another. Ray has room for all."""
         if self._where.jobs and len(self._running) >= self._where.jobs:
             return False
-        log = str(process.log_of(cell).resolve())
-        task = self._task.options(name=cell.folder.name).remote(
-            self._folder, cell.number, log, os.getcwd(), self._where.cores
+        numbers, log = [cell.number for cell in group], str(process.log_of(group).resolve())
+        task = self._task.options(name=group[0].folder.name).remote(
+            self._folder, numbers, log, os.getcwd(), self._where.cores
         )
-        self._running[task] = cell
+        self._running[task] = group
         return True
 
     def ended(self) -> list[End]:
@@ -93,14 +93,14 @@ class OnRay:
         return code, process.how(code)
 
 
-def work(folder: str, cell: int, log: str, place: str, count: int) -> int:
-    """The task: train a cell on so many cores of this node, and return the exit code of its process."""
+def work(folder: str, cells: list[int], log: str, place: str, count: int) -> int:
+    """The task: train cells on so many cores of this node, and return the exit code of its process."""
     if not Path(folder).is_dir():
         raise CharyError(f"{folder}: not on node {socket.gethostname()}; a cluster must share it")
     if Path(place).is_dir():
         os.chdir(place)  # where users' own simulators are imported from
     with _own_cores(count) as own:
-        handle = process.spawn(folder, cell, log, own)
+        handle = process.spawn(folder, cells, log, own)
         try:
             while handle.poll() is None:
                 time.sleep(process.LOOK_SECONDS)
@@ -147,6 +147,7 @@ def _connected(where: Where) -> ModuleType:
     try:
         if where.address is None:
             ray.init(
+                "local",  # and never a cluster that happens to run here
                 num_cpus=cores(),
                 include_dashboard=False,
                 object_store_memory=STORE_BYTES,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chary.errors import CharyError
 
 if TYPE_CHECKING:
-    from chary.tune.sweep import Cell
+    from chary.tune.sweep import Group
 
 LOOK_SECONDS = 0.2
 """Time between looks at the workers."""
@@ -25,16 +25,18 @@ GRACE_SECONDS = 30.0
 class End(NamedTuple):
     """How a worker ended."""
 
-    cell: "Cell"
+    group: "Group"
     code: int
     """Its exit code; negative where a signal killed it, or what it ran on was lost."""
     how: str
     """In words, for those who say nothing themselves."""
 
 
-def spawn(folder: str, cell: int, log: str, cores: Sequence[int]) -> subprocess.Popen[bytes]:
-    """Start the process that trains a cell on these cores; what it says goes to its log."""
-    words = ["sweep", folder, "--cell", cell, "--cores", *cores, "--attached"]
+def spawn(
+    folder: str, cells: Sequence[int], log: str, cores: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    """Start the process that trains cells on these cores; what it says goes to its log."""
+    words = ["sweep", folder, "--cell", *cells, "--cores", *cores, "--attached"]
     try:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
         with open(log, "a") as file:
@@ -66,6 +68,7 @@ def how(code: int) -> str:
     return f"the process {ended}"
 
 
-def log_of(cell: "Cell") -> Path:
-    """What its workers say, beside its folder."""
-    return cell.folder.with_name(f"{cell.folder.name}.log")
+def log_of(group: "Group") -> Path:
+    """What its workers say, beside the folder of its first run."""
+    first = group[0].folder
+    return first.with_name(f"{first.name}.log")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chary.errors import CharyError
-from chary.tune.sweep import Cell, Sweep
+from chary.tune.sweep import Cell, Sweep, shared
 from chary.tune.where import Where
 
 SAVING_SECONDS = 120
@@ -40,7 +40,8 @@ def submit(sweep: Sweep, cells: Sequence[Cell], where: Where) -> str:
 
 def script(sweep: Sweep, cells: Sequence[Cell], where: Where) -> str:
     """What is submitted."""
-    numbers = [cell.number for cell in cells]
+    groups = shared(cells, together=where.together, at_once=where.jobs)
+    numbers = sorted(group[0].number for group in groups)
     folder = sweep.folder.resolve()
     words = [sys.executable, "-m", "chary", "sweep", str(folder), "--cell"]
     options = {
@@ -64,7 +65,13 @@ def script(sweep: Sweep, cells: Sequence[Cell], where: Where) -> str:
         for name, value in options.items()
         if value is not None
     ]
-    return "\n".join(["#!/bin/sh", *lines, f'exec {shlex.join(words)} "$SLURM_ARRAY_TASK_ID"', ""])
+    lines.append("cells=$SLURM_ARRAY_TASK_ID")
+    for first, *others in ([cell.number for cell in group] for group in groups):
+        if others:
+            lines.append(
+                f'test "$cells" = {first} && cells="{" ".join(map(str, [first, *others]))}"'
+            )
+    return "\n".join(["#!/bin/sh", *lines, f"exec {shlex.join(words)} $cells", ""])
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -22,8 +23,9 @@ from chary.host.machine import command_line
 from chary.host.parts import locked
 from chary.runs.folder import RunFolder, claimed
 from chary.training.loop import is_over
+from chary.training.population import split_evenly
 from chary.training.run_config import RunConfig, RunSpec
-from chary.training.start import start
+from chary.training.start import start_all
 
 PLAN = "sweep.json"
 State: TypeAlias = Literal["waiting", "begun", "complete", "diverged"]
@@ -69,6 +71,10 @@ class Cell(NamedTuple):
             return 0
         lines = RunFolder.open(self.folder).read("timing")
         return lines[-1]["step"] if lines else 0
+
+
+Group: TypeAlias = tuple[Cell, ...]
+"""Cells that one worker trains."""
 
 
 @dataclass(frozen=True)
@@ -135,15 +141,43 @@ def read(folder: Path) -> Sweep:
     return Sweep(folder, tuple(cells))
 
 
-def train(cell: Cell, *, patience: float = 0.0) -> None:
-    """Train a cell to its end, or resume it; the folder's lock keeps it to one process.
+def shared(cells: Sequence[Cell], *, together: bool, at_once: int | None) -> list[Group]:
+    """Cells in the groups that one worker trains: each alone, or `together` those that may have the same
+    program. Runs that have begun in a group stay in it."""
+    kinds: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in cells:
+        kinds.setdefault(_kind(cell, together=together), []).append(cell)
+    groups: list[Group] = []
+    for (word, *_), alike in kinds.items():
+        parts = (at_once or 1) if word == "together" else 1
+        groups += [tuple(part) for part in split_evenly(alike, ceil(len(alike) / parts))]
+    return groups
+
+
+def _kind(cell: Cell, *, together: bool) -> tuple[Any, ...]:
+    """What cells of one group have in common."""
+    spec = cell.spec
+    if RunFolder.exists(cell.folder):
+        population = RunFolder.open(cell.folder).config.get("layout", {}).get("population", {})
+        return "begun", *population.get("names", [cell.folder.name])
+    if not together or spec.run.validation:  # which holds out other episodes in every seed
+        return "alone", cell.number
+    record = _record(spec._replace(run=replace(spec.run, seed=0)))
+    for name, value in record["settings"].items():
+        record["settings"][name] = 0.0 if isinstance(value, float) else value
+    return "together", json.dumps(record)
+
+
+def train(cells: Sequence[Cell], *, patience: float = 0.0) -> None:
+    """Train cells to their end, or resume them; their folders' locks keep them to one process.
 
     A predecessor that is just ending is waited for, so many seconds.
     """
-    with claimed(cell.folder, patience=patience):
-        pass
-    sys.argv = shlex.split(cell.command)  # what the run records as its command
-    start(cell.spec, cell.spec.run.dataset, resume=True)
+    for cell in cells:
+        with claimed(cell.folder, patience=patience):
+            pass
+    sys.argv = shlex.split(cells[0].command)  # what the runs record as their command
+    start_all([cell.spec for cell in cells], resume=True)
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:

@@ -32,6 +32,9 @@ class Where(Checked):
     many as it has room for."""
     cores_per_run: Positive | None = None
     """Cores of each run. If omitted: this machine's divided by --jobs, or 1 without --jobs."""
+    together: bool = False
+    """Train runs that differ only in seeds and in settings that are numbers as populations, in one
+    worker, or with --jobs in so many. Without --jobs each has all cores of this machine."""
     gpus_per_run: Count = 0
     """GPUs of each run, on a cluster."""
     address: str | None = None
@@ -73,4 +76,6 @@ class Where(Checked):
     @property
     def cores(self) -> int:
         """Cores of each run."""
-        return self.cores_per_run or max(1, cores() // (self.jobs or cores()))
+        return self.cores_per_run or max(
+            1, cores() // (self.jobs or (1 if self.together else cores()))
+        )

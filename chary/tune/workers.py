@@ -11,7 +11,7 @@ from chary.host.machine import cores
 from chary.host.terminal import StudyDisplay, duration, say
 from chary.training.loop import stop_requests
 from chary.tune.process import LOOK_SECONDS, End, log_of
-from chary.tune.sweep import Cell, Sweep
+from chary.tune.sweep import Cell, Group, Sweep, shared
 from chary.tune.where import Where
 
 LOG_SECONDS = 2.0
@@ -24,8 +24,8 @@ KILLS = 5
 class Executor(Protocol):
     """Where workers run. It remembers nothing that could be lost with it."""
 
-    def begin(self, cell: Cell) -> bool:
-        """Start a worker, unless there is no room for another."""
+    def begin(self, group: Group) -> bool:
+        """Start a worker for these cells, unless there is no room for another."""
         ...
 
     def ended(self) -> list[End]:
@@ -59,13 +59,14 @@ def train_all(
     fails is named at the end, the others continue. Raises KeyboardInterrupt, with every run saved, when
     the user asks to stop.
     """
-    waiting = [cell for cell in cells if not cell.finished]
-    if not waiting:
+    left = [cell for cell in cells if not cell.finished]
+    if not left:
         return
     executor = _executor(sweep.folder, where)
-    done = len(cells) - len(waiting)
+    waiting = shared(left, together=where.together, at_once=where.jobs)
+    done = len(cells) - len(left)
     total = sum(cell.spec.run.steps for cell in cells)
-    complete = sum(cell.spec.run.steps for cell in cells if cell not in waiting)
+    complete = total - sum(cell.spec.run.steps for cell in left)
     running: dict[int, _Begun] = {}
     kills: dict[tuple[int, int], int] = {}
     failures: list[str] = []
@@ -74,7 +75,7 @@ def train_all(
     try:
         with (
             stop_requests() as stop_asked,
-            StudyDisplay(len(cells), done, total, complete + _steps(waiting)) as display,
+            StudyDisplay(len(cells), done, total, complete + _steps(left)) as display,
         ):
             while waiting or running:
                 if stop_asked():
@@ -83,30 +84,32 @@ def train_all(
                     raise KeyboardInterrupt("Everything is kept; the same command resumes.")
                 while waiting:
                     begun = _Begun.now(waiting[0])
-                    if not executor.begin(begun.cell):
+                    if not executor.begin(begun.group):
                         break
-                    running[waiting.pop(0).number] = begun
+                    running[waiting.pop(0)[0].number] = begun
                 for end in executor.ended():
-                    begun = running.pop(end.cell.number)
+                    first = end.group[0]
+                    begun = running.pop(first.number)
                     for line in begun.lines("chary: warning: "):
                         if line not in warned:
                             say(f"chary: warning: {line}")
                             warned.add(line)
-                    place = end.cell.number, end.cell.step
+                    unfinished = tuple(cell for cell in end.group if not cell.finished)
+                    place = first.number, _steps(unfinished)
                     kills[place] = kills.get(place, 0) + 1
-                    if end.cell.finished:
-                        complete += end.cell.spec.run.steps
+                    for cell in [cell for cell in end.group if cell not in unfinished]:
+                        complete += cell.spec.run.steps
                         took = duration(time.monotonic() - begun.at)
-                        display.finished(f"{describe(end.cell)}, {took}")
-                    elif end.code < 0 and kills[place] < KILLS:
-                        say(f"{end.cell.folder.name}: {end.how}; started again")
-                        waiting.insert(0, end.cell)
-                    else:
-                        failures.append(begun.failure(end))
+                        display.finished(f"{describe(cell)}, {took}")
+                    if unfinished and end.code < 0 and kills[place] < KILLS:
+                        say(f"{first.folder.name}: {end.how}; started again")
+                        waiting.insert(0, unfinished)
+                    elif unfinished:
+                        failures += [begun.failure(end)] * len(unfinished)
                         say(f"failed: {failures[-1]}")
                 if time.monotonic() - looked > LOG_SECONDS:
-                    begun_cells = [begun.cell for begun in running.values()]
-                    display.step(complete + _steps([*begun_cells, *waiting]))
+                    groups = [*(begun.group for begun in running.values()), *waiting]
+                    display.step(complete + _steps([cell for group in groups for cell in group]))
                     looked = time.monotonic()
                 time.sleep(LOOK_SECONDS)
     finally:
@@ -131,19 +134,19 @@ def _executor(folder: Path, where: Where) -> Executor:
 class _Begun(NamedTuple):
     """A worker that was started."""
 
-    cell: Cell
+    group: Group
     log_start: int
     at: float
 
     @classmethod
-    def now(cls, cell: Cell) -> "_Begun":
-        log = log_of(cell)
-        return cls(cell, os.path.getsize(log) if log.exists() else 0, time.monotonic())
+    def now(cls, group: Group) -> "_Begun":
+        log = log_of(group)
+        return cls(group, os.path.getsize(log) if log.exists() else 0, time.monotonic())
 
     def lines(self, start: str) -> list[str]:
         """What it has written to its log in lines that begin so."""
         try:
-            with open(log_of(self.cell), errors="replace") as file:
+            with open(log_of(self.group), errors="replace") as file:
                 file.seek(self.log_start)
                 return [line.removeprefix(start).strip() for line in file if line.startswith(start)]
         except OSError:  # it never came as far as to say something
@@ -151,7 +154,8 @@ class _Begun(NamedTuple):
 
     def failure(self, end: End) -> str:
         errors = self.lines("chary: error: ")
-        return errors[-1] if errors else f"{self.cell.folder}: {end.how}; see {log_of(self.cell)}."
+        silent = f"{self.group[0].folder}: {end.how}; see {log_of(self.group)}."
+        return errors[-1] if errors else silent
 
 
 def _steps(cells: Sequence[Cell]) -> int:

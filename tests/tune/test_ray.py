@@ -23,6 +23,7 @@ from chary.errors import CharyError
 from chary.runs.folder import RunFolder
 from chary.tune import on_ray, sweep, workers
 from chary.tune.on_ray import OWN_CLUSTER
+from chary.tune.process import log_of
 from chary.tune.where import Where
 from tests.conftest import run_chary
 from tests.tune.test_sweep import data, specs_of
@@ -41,6 +42,7 @@ KILLS = 9 if TORTURE else 3
 SECRET = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid.uuid4().hex}
 
 
+@pytest.mark.timeout(3600 if TORTURE else 900)
 def test_a_sweep_on_ray_survives_and_ends_in_the_same_bits(data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a"
     planned = sweep.create(folder, _specs(data, folder))
@@ -79,7 +81,7 @@ def _interrupted(planned: sweep.Sweep) -> None:
     for cell in begun:
         logged = RunFolder.open(cell.folder).read("metrics")[-1]["step"]
         assert RunFolder.open(cell.folder).checkpoint_steps()[-1] >= logged
-        assert "Saved at step" in workers.log_of(cell).read_text()
+        assert "Saved at step" in log_of((cell,)).read_text()
     assert begun
     _wait(lambda: not _alive(family))
 
@@ -90,7 +92,8 @@ def _killed(planned: sweep.Sweep) -> None:
     done: dict[int, int] = {}
     kills: list[str] = []
     with _cluster() as (address, join):
-        with _begun("sweep", planned.folder, "--on", "ray", "--address", address) as process:
+        words = ("sweep", planned.folder, "--on", "ray", "--address", address)
+        with _begun(*words, **OWN_CLUSTER) as process:
             while process.poll() is None:
                 time.sleep(chance.uniform(0.1, 1.0))
                 for cell in planned.cells:
@@ -125,7 +128,7 @@ def _undisturbed(data: Path, folder: Path) -> sweep.Sweep:
         workers.train_all(planned, planned.cells, Where())
     else:
         for cell in planned.cells:
-            sweep.train(cell)
+            sweep.train([cell])
     return planned
 
 
@@ -139,7 +142,7 @@ def _arrays(cell: sweep.Cell) -> list[bytes]:
 
 
 @contextmanager
-def _begun(*words: object) -> Iterator[subprocess.Popen[str]]:
+def _begun(*words: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """The program in a process group of its own, as a shell starts it; it does not outlive the test."""
     process = subprocess.Popen(
         [sys.executable, "-m", "chary", *map(str, words)],
@@ -148,13 +151,15 @@ def _begun(*words: object) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.STDOUT,
         text=True,
         process_group=0,
-        env={**os.environ, **SECRET},
+        env={**os.environ, **SECRET, **environment},
     )
     try:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 @contextmanager
@@ -197,7 +202,7 @@ def _wait(ready: Callable[[], object], process: subprocess.Popen[str] | None = N
     deadline = time.monotonic() + 180
     while not ready():
         assert time.monotonic() < deadline
-        assert process is None or process.poll() is None, process.communicate()[0]
+        assert process is None or process.poll() is None, process.stdout and process.stdout.read()
         time.sleep(0.05)
 
 
@@ -296,7 +301,7 @@ def test_without_the_package(
 
 def test_a_node_without_the_folder_says_so(tmp_path: Path) -> None:
     with pytest.raises(CharyError, match="a cluster must share it"):
-        on_ray.work(str(tmp_path / "none"), 0, str(tmp_path / "log"), str(tmp_path), 1)
+        on_ray.work(str(tmp_path / "none"), [0], str(tmp_path / "log"), str(tmp_path), 1)
 
 
 def test_workers_of_a_node_have_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

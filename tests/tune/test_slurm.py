@@ -76,7 +76,8 @@ def test_the_script_says_everything(
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --signal=B:TERM@120
-exec {shlex.quote(sys.executable)} -m chary sweep '{folder}' --cell "$SLURM_ARRAY_TASK_ID"
+cells=$SLURM_ARRAY_TASK_ID
+exec {shlex.quote(sys.executable)} -m chary sweep '{folder}' --cell $cells
 """
     )
     least = slurm.script(planned, cells[:1], Where(on="slurm"))
@@ -107,7 +108,7 @@ def test_a_job_that_reaches_its_limit_is_submitted_again(
     assert [row["state"] for row in again["rows"]] == ["complete"] * 2
     assert "job" not in submit("8h")  # nothing is left
     (alone, _) = sweep.create(tmp_path / "b", specs_of(data, tmp_path / "b", **long)).cells
-    sweep.train(alone)
+    sweep.train([alone])
     whole = (alone.folder / "metrics.jsonl").read_bytes()
     assert (begun.path / "metrics.jsonl").read_bytes() == whole != done
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,12 +127,12 @@ def test_an_interrupted_cell_is_resumed_to_the_same_bits(data: Path, tmp_path: P
     (first, _) = sweep.create(
         tmp_path, specs_of(data, tmp_path, eval_every=10, final_episodes=1)
     ).cells
-    sweep.train(first)
+    sweep.train([first])
     assert first.state == "complete"
     whole = _arrays(first)
     shutil.rmtree(first.folder / "checkpoints" / "20")
     assert first.state == "begun"
-    sweep.train(first)
+    sweep.train([first])
     assert _arrays(first) == whole and first.state == "complete"
 
 
@@ -139,6 +140,48 @@ def _arrays(cell: sweep.Cell) -> list[bytes]:
     agent = chary.open_run(cell.folder)
     assert checkpoints.steps(cell.folder / "checkpoints")[-1] == 20
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(agent.state)]
+
+
+def test_cells_that_go_together(data: Path, tmp_path: Path) -> None:
+    specs = specs_of(data, tmp_path, seeds=(0, 1, 2))
+    other = [
+        spec._replace(run=replace(spec.run, run=tmp_path / f"o-{spec.folder.name}"))
+        for spec in specs
+    ]
+    specs += [spec._replace(config=replace(spec.config, members=3)) for spec in other[:2]]
+    held = replace(specs[0].run, run=tmp_path / "held", validation=0.5)
+    cells = sweep.create(tmp_path, [*specs, specs[0]._replace(run=held)]).cells
+
+    def numbers(**how: Any) -> list[list[int]]:
+        return [[cell.number for cell in group] for group in sweep.shared(cells, **how)]
+
+    assert numbers(together=False, at_once=2) == [[number] for number in range(9)]
+    assert numbers(together=True, at_once=None) == [[0, 1, 2, 3, 4, 5], [6, 7], [8]]
+    assert numbers(together=True, at_once=2) == [[0, 1, 2], [3, 4, 5], [6], [7], [8]]
+
+
+def test_cells_trained_together_are_ordinary_runs_and_resume(data: Path, tmp_path: Path) -> None:
+    specs = specs_of(data, tmp_path / "a", seeds=(0, 1))[1::2]  # of one structure
+    first, second = sweep.create(tmp_path / "a", specs).cells
+    sweep.train([first, second])
+    assert first.state == second.state == "complete"
+    whole = [_arrays(cell) for cell in (first, second)]
+    logged = (second.folder / "metrics.jsonl").read_bytes()
+    alone = specs_of(data, tmp_path / "b", seeds=(1,))[1:]
+    sweep.train(sweep.create(tmp_path / "b", alone).cells)
+    assert (alone[0].folder / "metrics.jsonl").read_bytes() == logged
+
+    for cell in (first, second):  # interrupted
+        shutil.rmtree(cell.folder / "checkpoints" / "20")
+    (group,) = sweep.shared([first, second], together=False, at_once=2)  # they stay together
+    sweep.train(group[:1])
+    assert [_arrays(cell) for cell in (first, second)] == whole
+
+    shutil.rmtree(second.folder)  # killed while the folders were made
+    shutil.rmtree(first.folder / "checkpoints")
+    sweep.train([first, second])
+    assert [_arrays(cell) for cell in (first, second)] == whole
+    assert RunFolder.open(first.folder).config["layout"]["population"]["index"] == 0
 
 
 def test_a_whole_sweep_in_processes_of_its_own(data: Path, tmp_path: Path) -> None:
@@ -190,6 +233,9 @@ def test_what_makes_no_sense_is_refused_before_a_plan_is_written(
     assert main([*words_of(data, tmp_path / "a"), "--jobs", "0"]) == 2
     assert "--jobs is 0, but must be at least 1" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
+    assert main([*words_of(data, tmp_path / "a"), "--plan-only"]) == 0
+    assert main([*words_of(data, tmp_path / "a"), "--plan-only", "--tau", "0.1"]) == 2
+    assert "alpha0-seed0 is another run (tau is 0.005 there" in capsys.readouterr().err
 
 
 def test_a_cell_in_use_is_not_trained(
@@ -213,7 +259,7 @@ def test_a_predecessor_that_is_ending_is_waited_for(data: Path, tmp_path: Path) 
 
     threading.Thread(target=hold).start()
     held.wait()
-    sweep.train(first, patience=20.0)
+    sweep.train([first], patience=20.0)
     assert first.state == "complete" and time.monotonic() - began > 0.3
 
 
