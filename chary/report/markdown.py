@@ -32,6 +32,7 @@ def write_markdown(data: Record, destination: Path) -> None:
     for name, title, draw in (
         ("curves", "Learning curves", _curves),
         ("statistics", "Across seeds and tasks", _statistics),
+        ("budget", "Choosing a policy", _budget),
         ("health", "Disagreement and calibration", _health),
     ):
         figure = draw(data)
@@ -196,6 +197,38 @@ def _statistics(data: Record) -> Any:
         title="share of runs above a score", xlabel=LABELS[found["measure"]], ylim=(-0.03, 1.03)
     )
     right.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _budget(data: Record) -> Any:
+    """For each dataset, what a budget of episodes buys and what more policies buy."""
+    from matplotlib.ticker import MaxNLocator
+
+    found = data["budget"]
+    pools = [pool for pool in found["pools"] if "method" in pool["views"]] if found else []
+    datasets = list(dict.fromkeys(pool["dataset"] for pool in pools))
+    if not pools:
+        return None
+    figure, axes = _panels(2 * len(datasets))
+    colours = _colours(data)
+    panels = [(dataset, kind) for dataset in datasets for kind in ("bandit", "maximum")]
+    for axis, (dataset, kind) in zip(axes, panels, strict=True):
+        mine = [pool for pool in pools if pool["dataset"] == dataset]
+        budget = {"bandit": "episodes", "maximum": "policies"}[kind]
+        for pool in mine:
+            if curve := pool[kind]:
+                keys = (budget, "mean", "low", "high")
+                budgets, mean, low, high = (np.array(curve[key], np.float64) for key in keys)
+                colour = colours[pool["method"]]
+                axis.plot(budgets, mean, color=colour, label=as_text(pool["method"]))
+                if len(mine) <= MOST_BANDS:
+                    axis.fill_between(budgets, low, high, color=colour, alpha=0.13, linewidth=0)
+        words = {"bandit": "chosen after so many", "maximum": "best of so many"}[kind]
+        title, measure = f"{words} {budget}: {dataset}", LABELS[mine[0]["measure"]]
+        axis.set(title=as_text(title), xlabel=budget, ylabel=measure)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if axis.lines:
+            axis.legend(fontsize=7, frameon=False)
     return figure
 
 
