@@ -7,9 +7,10 @@ import numpy as np
 
 from chary.host.files import refuse_folder
 from chary.host.terminal import duration
+from chary.report.export import Table, budget_tables, critics, reproduction
 from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
 from chary.report.statistics import LEVEL
-from chary.report.tables import cell_text, markdown_table, write_page
+from chary.report.tables import markdown_table, write_page
 from chary.runs.schema import Record
 
 if TYPE_CHECKING:
@@ -40,7 +41,17 @@ def write_markdown(data: Record, destination: Path) -> None:
             path = destination.with_name(f"{destination.stem}-{name}.png")
             save_figure(figure, path)
             shown.append(f"## {title}\n\n![{title}]({path.name})")
-    after = [*shown, _verdicts(data), _reproduction(data), _warnings(data)]
+    budget = [
+        *map(_section, budget_tables(data)),
+        *(data["budget"] or {"left_out": []})["left_out"],
+    ]
+    after = [
+        *shown,
+        *budget,
+        _section(critics(data)),
+        _section(reproduction(data)),
+        _warnings(data),
+    ]
     notes = [
         f"Last and best evaluation of each run, as means over seeds with {LEVEL:.0%} bootstrap "
         f"intervals ({', '.join(_measures(data)) or 'nothing was evaluated'}). The last column is the "
@@ -86,7 +97,8 @@ def _row(group: Record) -> Record:
 def _estimate(found: Record) -> str | None:
     if found["mean"] is None:
         return None
-    interval = "" if found["low"] is None else f" ({found['low']:.4g} to {found['high']:.4g})"
+    low, high = found["low"], found["high"]
+    interval = "" if low is None or high is None else f" ({low:.4g} to {high:.4g})"
     return f"{found['mean']:.4g}{interval}"
 
 
@@ -94,44 +106,23 @@ def _measures(data: Record) -> list[str]:
     return sorted({LABELS[group["measure"]] for group in data["groups"] if group["measure"]})
 
 
-def _verdicts(data: Record) -> str:
-    rows = [
-        {
-            "run": run["name"],
-            "members": run["health"] and run["health"]["members"],
-            "effective": run["health"] and run["health"]["effective"][-1],
-            "area": run["health"] and run["health"]["told_apart"]["random"][-1],
-            "held": _held(run["health"]),
-            "verdict": " ".join(f"{v['title']}." for v in run["verdicts"]),
-        }
-        for run in data["runs"]
+def _section(table: Table) -> str:
+    if not table.rows:
+        return ""
+    note = f"{table.note}\n\n" if table.note else ""
+    return f"## {table.title}\n\n{note}{markdown_table(_rows(table), table.columns).rstrip()}"
+
+
+def _rows(table: Table) -> list[Record]:
+    return [
+        {key: _cell(row.get(key), key in table.code) for key in table.columns} for row in table.rows
     ]
-    columns = {
-        "run": "run", "members": "members", "effective": "count as", "area": "tell random actions",
-        "held": "bound held", "verdict": "verdicts",
-    }  # fmt: skip
-    return f"## Can the critics be believed?\n\n{markdown_table(rows, columns)}"
 
 
-def _held(found: Record | None) -> float | None:
-    return found["calibration"]["held"][-1] if found and found["calibration"] else None
-
-
-def _reproduction(data: Record) -> str:
-    rows = [
-        {
-            "run": run["name"],
-            "command": f"`{run['made_by']['command']}`",
-            "data": f"`{run['made_by']['fingerprint'][:12]}`",
-            "machine": cell_text(run["made_by"]["layout"].get("cpu")),
-            "chary": cell_text(run["made_by"]["chary"]),
-        }
-        for run in data["runs"]
-    ]
-    columns = {
-        "run": "run", "command": "command", "data": "data", "machine": "machine", "chary": "chary",
-    }  # fmt: skip
-    return f"## Reproduction\n\n{markdown_table(rows, columns)}"
+def _cell(value: Any, code: bool) -> Any:
+    if isinstance(value, dict):
+        return _estimate(value)
+    return f"`{value}`" if code else None if value == "" else value
 
 
 def _warnings(data: Record) -> str:
