@@ -43,8 +43,10 @@ def plain_bandit(episodes: list[np.ndarray], order: list[int], chances: list[flo
     return found
 
 
-def test_trials_side_by_side_are_trials_one_by_one() -> None:
-    episodes = policies(5)
+@pytest.mark.parametrize("size", [1.0, 0.01])
+def test_trials_side_by_side_are_trials_one_by_one(size: float) -> None:
+    """Small scores are explored by the bonus, large ones decide by themselves."""
+    episodes = [size * scores for scores in policies(5)]
     rng = np.random.default_rng(0)
     drawn, order = (rng.random((40, 5)).argsort(axis=1)[:, :4] for _ in range(2))
     order = order.argsort(axis=1)
