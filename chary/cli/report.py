@@ -13,7 +13,7 @@ def main(arguments: list[str]) -> int:
         runs: Annotated[tuple[Path, ...], tyro.conf.Positional],
         /,
         out: Path | None = None,
-        format: Literal["html", "md"] = "html",
+        format: Literal["html", "md", "tex", "csv"] = "html",
         json: Flag = False,
     ) -> None:
         """Write one page about run folders: scores, curves, ensemble health, mazes, data, commands.
@@ -21,9 +21,11 @@ def main(arguments: list[str]) -> int:
         Args:
             runs: Run folders, or folders that contain run folders.
             out: File to write. If omitted: report.html, or with --format md report.md and its figures
-                in the same folder.
+                in the same folder. tex and csv write each table to a file of its own, such as
+                report-summary.csv.
             format: html: a page that opens in any browser without a network. md: tables and static
-                figures for a paper or a README.
+                figures for a README. tex: all tables for a paper, as booktabs tabulars to \\input. csv:
+                all tables in plain numbers.
             json: Print the page's data as one JSON object and write nothing.
         """
         from chary.report.page_data import page_data
@@ -36,6 +38,12 @@ def main(arguments: list[str]) -> int:
             print(text.dumps(data))
             return
         destination = out or Path(f"report.{format}")
+        if format == "tex" or format == "csv":
+            from chary.report.export import write_tables
+
+            for path in write_tables(data, destination, format):
+                print(f"report: {path}")
+            return
         if format == "md":
             from chary.report.markdown import write_markdown
 

@@ -7,9 +7,10 @@ import numpy as np
 
 from chary.host.files import refuse_folder
 from chary.host.terminal import duration
+from chary.report.export import Table, budget_tables, critics, reproduction
 from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
 from chary.report.statistics import LEVEL
-from chary.report.tables import cell_text, markdown_table, write_page
+from chary.report.tables import markdown_table, write_page
 from chary.runs.schema import Record
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def write_markdown(data: Record, destination: Path) -> None:
     for name, title, draw in (
         ("curves", "Learning curves", _curves),
         ("statistics", "Across seeds and tasks", _statistics),
+        ("budget", "Choosing a policy", _budget),
         ("health", "Disagreement and calibration", _health),
     ):
         figure = draw(data)
@@ -39,7 +41,17 @@ def write_markdown(data: Record, destination: Path) -> None:
             path = destination.with_name(f"{destination.stem}-{name}.png")
             save_figure(figure, path)
             shown.append(f"## {title}\n\n![{title}]({path.name})")
-    after = [*shown, _verdicts(data), _reproduction(data), _warnings(data)]
+    budget = [
+        *map(_section, budget_tables(data)),
+        *(data["budget"] or {"left_out": []})["left_out"],
+    ]
+    after = [
+        *shown,
+        *budget,
+        _section(critics(data)),
+        _section(reproduction(data)),
+        _warnings(data),
+    ]
     notes = [
         f"Last and best evaluation of each run, as means over seeds with {LEVEL:.0%} bootstrap "
         f"intervals ({', '.join(_measures(data)) or 'nothing was evaluated'}). The last column is the "
@@ -85,7 +97,8 @@ def _row(group: Record) -> Record:
 def _estimate(found: Record) -> str | None:
     if found["mean"] is None:
         return None
-    interval = "" if found["low"] is None else f" ({found['low']:.4g} to {found['high']:.4g})"
+    low, high = found["low"], found["high"]
+    interval = "" if low is None or high is None else f" ({low:.4g} to {high:.4g})"
     return f"{found['mean']:.4g}{interval}"
 
 
@@ -93,44 +106,23 @@ def _measures(data: Record) -> list[str]:
     return sorted({LABELS[group["measure"]] for group in data["groups"] if group["measure"]})
 
 
-def _verdicts(data: Record) -> str:
-    rows = [
-        {
-            "run": run["name"],
-            "members": run["health"] and run["health"]["members"],
-            "effective": run["health"] and run["health"]["effective"][-1],
-            "area": run["health"] and run["health"]["told_apart"]["random"][-1],
-            "held": _held(run["health"]),
-            "verdict": " ".join(f"{v['title']}." for v in run["verdicts"]),
-        }
-        for run in data["runs"]
+def _section(table: Table) -> str:
+    if not table.rows:
+        return ""
+    note = f"{table.note}\n\n" if table.note else ""
+    return f"## {table.title}\n\n{note}{markdown_table(_rows(table), table.columns).rstrip()}"
+
+
+def _rows(table: Table) -> list[Record]:
+    return [
+        {key: _cell(row.get(key), key in table.code) for key in table.columns} for row in table.rows
     ]
-    columns = {
-        "run": "run", "members": "members", "effective": "count as", "area": "tell random actions",
-        "held": "bound held", "verdict": "verdicts",
-    }  # fmt: skip
-    return f"## Can the critics be believed?\n\n{markdown_table(rows, columns)}"
 
 
-def _held(found: Record | None) -> float | None:
-    return found["calibration"]["held"][-1] if found and found["calibration"] else None
-
-
-def _reproduction(data: Record) -> str:
-    rows = [
-        {
-            "run": run["name"],
-            "command": f"`{run['made_by']['command']}`",
-            "data": f"`{run['made_by']['fingerprint'][:12]}`",
-            "machine": cell_text(run["made_by"]["layout"].get("cpu")),
-            "chary": cell_text(run["made_by"]["chary"]),
-        }
-        for run in data["runs"]
-    ]
-    columns = {
-        "run": "run", "command": "command", "data": "data", "machine": "machine", "chary": "chary",
-    }  # fmt: skip
-    return f"## Reproduction\n\n{markdown_table(rows, columns)}"
+def _cell(value: Any, code: bool) -> Any:
+    if isinstance(value, dict):
+        return _estimate(value)
+    return f"`{value}`" if code else None if value == "" else value
 
 
 def _warnings(data: Record) -> str:
@@ -196,6 +188,38 @@ def _statistics(data: Record) -> Any:
         title="share of runs above a score", xlabel=LABELS[found["measure"]], ylim=(-0.03, 1.03)
     )
     right.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _budget(data: Record) -> Any:
+    """For each dataset, what a budget of episodes buys and what more policies buy."""
+    from matplotlib.ticker import MaxNLocator
+
+    found = data["budget"]
+    pools = [pool for pool in found["pools"] if "method" in pool["views"]] if found else []
+    datasets = list(dict.fromkeys(pool["dataset"] for pool in pools))
+    if not pools:
+        return None
+    figure, axes = _panels(2 * len(datasets))
+    colours = _colours(data)
+    panels = [(dataset, kind) for dataset in datasets for kind in ("bandit", "maximum")]
+    for axis, (dataset, kind) in zip(axes, panels, strict=True):
+        mine = [pool for pool in pools if pool["dataset"] == dataset]
+        budget = {"bandit": "episodes", "maximum": "policies"}[kind]
+        for pool in mine:
+            if curve := pool[kind]:
+                keys = (budget, "mean", "low", "high")
+                budgets, mean, low, high = (np.array(curve[key], np.float64) for key in keys)
+                colour = colours[pool["method"]]
+                axis.plot(budgets, mean, color=colour, label=as_text(pool["method"]))
+                if len(mine) <= MOST_BANDS:
+                    axis.fill_between(budgets, low, high, color=colour, alpha=0.13, linewidth=0)
+        words = {"bandit": "chosen after so many", "maximum": "best of so many"}[kind]
+        title, measure = f"{words} {budget}: {dataset}", LABELS[mine[0]["measure"]]
+        axis.set(title=as_text(title), xlabel=budget, ylabel=measure)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if axis.lines:
+            axis.legend(fontsize=7, frameon=False)
     return figure
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.report import compare, health, maps, verdicts
+from chary.report import budget, compare, health, maps, verdicts
 from chary.report.compare import Group
 from chary.report.health import ACTIONS, LATER, Actions, Health, Look, Sweep
 from chary.report.statistics import LEVEL, bootstrap_each
@@ -36,8 +36,13 @@ def page_data(stories: Sequence[RunStory], problems: Sequence[str] = ()) -> Reco
     data["thinned"]["maps"] = left_out
     place = {name: i for i, group in enumerate(data["groups"]) for name in group["names"]}
     runs = [{**run, "group": place[run["name"]]} for run in runs]
-    across = compare.across_tasks(compare.group_runs(stories))
-    more = {"statistics": across, "mazes": found, "datasets": _datasets(stories)}
+    groups = compare.group_runs(stories)
+    more = {
+        "statistics": compare.across_tasks(groups),
+        "budget": budget.budgets(groups),
+        "mazes": found,
+        "datasets": _datasets(stories),
+    }
     return {**data, "runs": runs, **_plain(more)}
 
 

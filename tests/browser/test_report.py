@@ -130,6 +130,28 @@ def test_the_slider_goes_through_training(page: Page, report: Path) -> None:
     assert heat() == newest
 
 
+@pytest.mark.parametrize("figure", ["bandit", "maximum"])
+def test_policies_are_chosen_among_a_methods_runs_or_an_algorithms(
+    page: Page, report: Path, figure: str
+) -> None:
+    open_offline(page, report)
+    place = f"document.getElementById('{figure}')"
+    names = f"{place}.data.filter((each) => each.showlegend !== false).map((each) => each.name)"
+    assert page.evaluate(names) == ["msg (members 8)", "msg (members 4)"]
+    page.locator("#budget-view").select_option("algorithm")
+    until(page, f"{names}.join() === 'msg'")
+    page.evaluate(f"Plotly.Fx.hover({place}, [{{curveNumber: 1, pointNumber: 3}}])")
+    words = {"bandit": "after 3 episodes, of 4 policies: ", "maximum": "best of 4 of 4 policies: 8"}
+    expect(page.locator(f"#{figure} .hoverlayer")).to_contain_text(words[figure])
+
+
+def test_a_single_policy_is_no_choice(page: Page, tmp_path: Path) -> None:
+    synthetic_run(tmp_path / "runs" / "alone", lines=3, evaluations=2)
+    open_offline(page, report_of(tmp_path / "runs"))
+    expect(page.locator("#budget p")).to_contain_text("only one policy was evaluated")
+    assert page.locator("#budget .plot").count() == 0
+
+
 def test_what_a_run_is_called_is_shown_and_never_run(page: Page, tmp_path: Path) -> None:
     for number in (1, 2):
         run = synthetic_run(

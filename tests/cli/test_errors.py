@@ -307,7 +307,7 @@ def test_help_does_not_wait_for_jax(arguments: list[str]) -> None:
     assert not imported & {"jax", "jaxlib", "numpy", "equinox", "tyro", "gymnasium", "mujoco"}
 
 
-@pytest.mark.parametrize("words", [(), ("--format", "md")])
+@pytest.mark.parametrize("words", [(), ("--format", "md"), ("--format", "csv")])
 def test_a_report_into_a_folder(
     finished: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,7 +154,8 @@ def test_the_command_writes_markdown_with_figures(runs: Path, tmp_path: Path) ->
     text = out.read_text()
     assert "| msg | members 4 | left | 0 1 |" in text and "Members know where the data ends" in text
     figures = re.findall(r"!\[.*\]\((.*)\)", text)
-    assert figures == ["report-curves.png", "report-statistics.png", "report-health.png"]
+    names = ("curves", "statistics", "budget", "health")
+    assert figures == [f"report-{name}.png" for name in names]
     assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)
 
 
@@ -163,7 +164,7 @@ def test_a_method_has_one_colour_in_all_figures(data: dict[str, Any]) -> None:
 
     plt.switch_backend("Agg")
     colours: dict[str, set[Any]] = {method: set() for method in data["methods"]}
-    for draw in (markdown._curves, markdown._statistics, markdown._health):
+    for draw in (markdown._curves, markdown._statistics, markdown._budget, markdown._health):
         drawn = [line for axis in draw(data).axes for line in axis.get_lines()]
         plt.close("all")
         for line in drawn:

@@ -76,10 +76,12 @@ function paintTheRest() {
 addEventListener("beforeprint", () => [...unpainted.keys()].forEach(paintOne));
 
 // A line with the band of its interval; both go when the legend's entry is clicked.
-function lineWithBand(name, x, curve, hex, { band = true } = {}) {
+function lineWithBand(name, x, curve, hex, { band = true, hover } = {}) {
   const group = plain(name);
+  const interval = (i) => (curve.low[i] === null ? "" : ` (${number(curve.low[i], 3)} to ${number(curve.high[i], 3)})`);
   const traces = [{ type: "scatter", mode: x.length < 40 ? "lines+markers" : "lines", x, y: curve.mean, name: group,
-    legendgroup: group, line: { color: hex, width: 2 }, marker: { size: 5 } }];
+    legendgroup: group, line: { color: hex, width: 2 }, marker: { size: 5 },
+    ...(hover ? { text: x.map((_, i) => interval(i)), hovertemplate: `${hover}: %{y:.3~g}%{text}<extra>${group}</extra>` } : {}) }];
   if (band && curve.low.some((value) => value !== null)) {
     const known = x.map((_, i) => i).filter((i) => curve.low[i] !== null);
     const there = known.map((i) => x[i]);

@@ -130,6 +130,50 @@ const statistics = {
   },
 };
 
+// What it takes to choose among the policies of a method, or of an algorithm in all its settings.
+const VIEWS = { method: "the runs of one setting", algorithm: "all runs of an algorithm" };
+
+const budget = {
+  id: "budget",
+  title: "Choosing a policy",
+  build(data) {
+    const found = data.budget;
+    if (!found) return null;
+    const omitted = found.left_out.length ? el("p", { class: "quiet" }, found.left_out.join(" ")) : null;
+    if (!found.pools.length) return [omitted];
+    const again = () => budget.draw(data);
+    const tasks = distinct(found.pools.map((pool) => pool.dataset)).map((value) => ({ value, text: value }));
+    // Two views are offered only where they differ.
+    const views = Object.keys(VIEWS).filter((view) => found.pools.some((pool) => pool.views.includes(view)));
+    const differ = found.pools.some((pool) => pool.views.length < views.length);
+    const menus = [choice("dataset", "budget-task", tasks, again), choice("policies", "budget-view", views.map((value) => ({ value, text: VIEWS[value] })), again)];
+    const shown = [tasks.length > 1, views.length > 1 && differ].map((several, i) => (several ? menus[i] : null));
+    return [
+      el("p", {}, "Several policies are trained, but only real episodes show which of them is good. Each run gives one policy, its last. The true score of a policy is the mean of its recorded episodes. " +
+        `Bands are ${Math.round(100 * data.level)}% intervals, from drawing the runs again.`),
+      el("div", { class: "choices" }, shown),
+      el("div", { class: "figures" },
+        found.pools.some((pool) => pool.bandit) ? figure("bandit", "What a budget of episodes buys", `How good is the policy that you end up with, if you try up to ${found.policies} policies for so many episodes in all and then keep the best so far? ` +
+          "(UCB bandit, Jackson et al. 2025; at 0 you pick one blindly.)") : null,
+        figure("maximum", "What more policies buy", "How good is the best of so many policies, if you could measure each one exactly? (Expected online performance, Kurenkov and Kolesnikov 2022.)")),
+      omitted,
+    ];
+  },
+  draw(data) {
+    if (!data.budget.pools.length) return;
+    const task = memory.chosen["budget-task"], view = memory.chosen["budget-view"], uirevision = JSON.stringify([task, view]);
+    const pools = data.budget.pools.filter((pool) => pool.dataset === task && pool.views.includes(view));
+    // An algorithm's runs together have the colour of its first method.
+    const hex = (pool) => colourOf(data, data.methods.includes(pool.method) ? pool.method : data.groups.find((group) => group.algorithm === pool.algorithm).method);
+    const lines = (key, x, hover) => pools.filter((pool) => pool[key]).flatMap((pool) =>
+      lineWithBand(pool.method, pool[key][x], pool[key], hex(pool), { band: pools.length < 7, hover: hover(pool) }));
+    const layout = { height: 360, showlegend: pools.length > 1, uirevision };
+    const measure = NAMES[pools[0]?.measure] ?? "score";
+    if (document.getElementById("bandit")) show("bandit", lines("bandit", "episodes", (pool) => `after %{x} episodes, of ${pool.bandit.policies} policies`), { x: axis("episodes tried"), y: axis(`${measure} of the choice`), ...layout });
+    show("maximum", lines("maximum", "policies", (pool) => `best of %{x} of ${pool.policies} policies`), { x: axis("policies measured", { dtick: pools.every((pool) => pool.policies < 13) ? 1 : undefined }), y: axis(`${measure} of the best`), ...layout });
+  },
+};
+
 const datasets = {
   id: "data",
   title: "Data",
