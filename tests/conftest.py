@@ -2,12 +2,15 @@
 
 import atexit
 import gc
+import io
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from jaxtyping import install_import_hook
@@ -120,3 +123,21 @@ def run_chary(
         env={**os.environ, **environment},
         check=False,
     )
+
+
+def call_chary(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The same in this process, where the words and files are what a test is about: a start costs seconds."""
+    from chary.cli import main
+
+    words, out, errors = [*map(str, arguments)], io.StringIO(), io.StringIO()
+    with (
+        chdir(cwd or "."),
+        warnings.catch_warnings(),
+        redirect_stdout(out),
+        redirect_stderr(errors),
+    ):
+        try:
+            code = main(words)
+        except SystemExit as end:  # the parser of options ends so
+            code = int(end.code or 0)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())

@@ -1,6 +1,6 @@
 """How numbers in a dataset become numbers for learning, and back: one rule for training and acting."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,12 +145,17 @@ def standard_rewards(dataset: Dataset) -> RewardTransform:
 
 def _returns_to_go(rewards: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """G_t = r_t + 0.99 G_(t+1), from nothing after the end of an episode."""
-    from scipy.signal import lfilter
+    kept = np.full(len(rewards), STANDARD_DISCOUNT)
+    kept[ends] = 0.0
 
-    after = np.concatenate([lfilter([1.0], [1.0, -STANDARD_DISCOUNT], rewards[::-1])[::-1], [0.0]])
-    last = np.repeat(ends, np.diff(np.concatenate([[-1], ends])))
-    left = last + 1 - np.arange(len(rewards))
-    return after[:-1] - STANDARD_DISCOUNT**left * after[last + 1]
+    def backwards() -> Iterator[float]:
+        later = 0.0
+        for reward, share in zip(memoryview(rewards[::-1]), memoryview(kept[::-1]), strict=True):
+            later = reward + share * later
+            yield later
+
+    # SciPy's lfilter computes the same, but importing it takes longer than a million rows here.
+    return np.fromiter(backwards(), np.float64, len(rewards))[::-1]
 
 
 def _rounded(number: float) -> float:
