@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 CHROMIUM := /usr/bin/chromium
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 
-.PHONY: demo test test-browser fuzz check format docs bench agree d3rlpy setup clean
+.PHONY: demo test test-browser fuzz torture check format docs bench agree d3rlpy setup clean
 
 demo: setup
 	$(BIN)/chary demo
@@ -26,6 +26,10 @@ $(CHROMIUM):
 # Ten times the damaged files that the tests try.
 fuzz: setup
 	CHARY_FUZZ_CASES=2000 $(BIN)/python -m pytest -n 0 tests/data/test_fuzz.py
+
+# Runs killed at many more random moments than the tests try, and with two algorithms.
+torture: setup
+	CHARY_KILLS=5 $(BIN)/python -m pytest -n 0 tests/cli/test_program.py -k killed
 
 check: setup
 	$(BIN)/ruff format --check .

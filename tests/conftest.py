@@ -126,7 +126,7 @@ def run_chary(
 
 
 def call_chary(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The same in this process, where the words and files are what a test is about: a start costs seconds."""
+    """The same in this process, for tests of words and files: a start takes seconds."""
     from chary.cli import main
 
     words, out, errors = [*map(str, arguments)], io.StringIO(), io.StringIO()
