@@ -150,7 +150,7 @@ def _returns_to_go(rewards: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
     def backwards() -> Iterator[float]:
         later = 0.0
-        for reward, share in zip(memoryview(rewards[::-1]), memoryview(kept[::-1]), strict=True):
+        for reward, share in zip(rewards[::-1].data, kept[::-1].data, strict=True):
             later = reward + share * later
             yield later
 
