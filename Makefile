@@ -27,8 +27,9 @@ $(CHROMIUM):
 fuzz: setup
 	CHARY_FUZZ_CASES=2000 $(BIN)/python -m pytest -n 0 tests/data/test_fuzz.py
 
-# Longer versions of the tests that kill processes.
+# Runs and sweeps killed at many more random moments than the tests try, and with two algorithms.
 torture: torture-ray
+	CHARY_KILLS=5 $(BIN)/python -m pytest -n 0 tests/cli/test_program.py -k killed
 
 torture-ray: setup
 	CHARY_TORTURE=1 $(BIN)/python -m pytest -n 0 tests/tune/test_ray.py

@@ -2,15 +2,17 @@
 
 import atexit
 import gc
+import io
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-
-from jaxtyping import install_import_hook
+from typing import Any
 
 # Most of the time here would go into compiling: tests compile carelessly, unless they are about the very
 # programs that users run, and what is compiled once is then taken from a cache of this session.
@@ -27,6 +29,7 @@ os.environ.update(
     XLA_FLAGS=CARELESS,
     JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
     JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
+    OPENBLAS_NUM_THREADS="1",  # NumPy's threads would mostly wait for each other
 )
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share what the first process made
     COMPILED = tempfile.mkdtemp(prefix="chary-test-compiled-")
@@ -35,6 +38,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share what the first proc
 
 # Traces are millions of small objects: looking through all of them now and then costs more than they do.
 gc.set_threshold(100_000, 50, 100)
+
+from jaxtyping import install_import_hook  # noqa: E402
 
 install_import_hook("chary", "beartype.beartype")
 
@@ -73,6 +78,18 @@ def without_traces_of_patches(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "monkeypatch" in request.fixturenames and "chary.algos" in sys.modules:
         forget_programs()
+
+
+@pytest.fixture
+def jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are done in this process: starting others takes longer than the work."""
+
+    def run_here(work: Any, jobs: Any, *, title: str, **_: int) -> list[Any]:
+        assert title
+        return [work(job) for job in jobs]
+
+    for module in ("data.collect", "theory.width"):
+        monkeypatch.setattr(f"chary.{module}.run_jobs", run_here)
 
 
 @pytest.fixture
@@ -120,3 +137,21 @@ def run_chary(
         env={**os.environ, **environment},
         check=False,
     )
+
+
+def call_chary(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The same in this process, for tests of words and files: a start takes seconds."""
+    from chary.cli import main
+
+    words, out, errors = [*map(str, arguments)], io.StringIO(), io.StringIO()
+    with (
+        chdir(cwd or "."),
+        warnings.catch_warnings(),
+        redirect_stdout(out),
+        redirect_stderr(errors),
+    ):
+        try:
+            code = main(words)
+        except SystemExit as end:  # the parser of options ends so
+            code = int(end.code or 0)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())

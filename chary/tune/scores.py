@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.signal import lfilter
 
 from chary.algos.fqe import FQEConfig, make_fqe
 from chary.data.dataset import Dataset
-from chary.data.scaling import Scaling
+from chary.data.scaling import Scaling, returns_to_go
 from chary.evaluation.agent import Agent
 from chary.evaluation.support import support_of
 from chary.execution.program import Carry, compile_chunk, initial_carry, keys
@@ -95,7 +94,7 @@ def look_at(
         carries, done = fitted.train(agents, seen, [logged_first, *at_starts])
         data_values, *each = fitted.values(carries, seen, [logged_first, *at_starts])
         values = np.array(each)
-        returns = returns_to_go(held_out, scaling, discount)[starts]
+        returns = logged_returns(held_out, scaling, discount)[starts]
     following = held_out.next_observations[rows]
     own = [
         _of_own_critics(agent, held_out, rows, modes(agent, following), first, a, discount)
@@ -131,7 +130,7 @@ class Fitted:
         # No more rows than will be drawn: a policy is asked for its action in each of them.
         wanted = min(dataset.size, (1 + BEFORE) * self._steps * config.batch_size)
         rows = np.sort(np.random.default_rng(0).permutation(dataset.size)[:wanted])
-        returns = returns_to_go(dataset, scaling, config.discount)
+        returns = logged_returns(dataset, scaling, config.discount)
         self._mean = float(returns.mean())
         batch = dataset.transitions(scaling, rows, next_actions=True)
         kept = self._mean * (1.0 - config.discount * batch.discounts)
@@ -208,19 +207,15 @@ def _looked_at(held_out: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return starts, rows, np.searchsorted(kept, rows)
 
 
-def returns_to_go(dataset: Dataset, scaling: Scaling, discount: float) -> np.ndarray:
+def logged_returns(dataset: Dataset, scaling: Scaling, discount: float) -> np.ndarray:
     """The discounted return from every row on, in the learner's units.
 
     Where an episode was cut off, the mean reward is taken to go on: what followed is not known.
     """
     rewards = np.asarray(scaling.rewards(np.asarray(dataset.rewards)), np.float64)
     tail = rewards.mean() / max(1.0 - discount, 1e-6)
-    returns = np.empty(dataset.size)
-    for rows in dataset.episodes():
-        first = 0.0 if dataset.terminals[rows.stop - 1] else tail
-        backwards = lfilter([1.0], [1.0, -discount], rewards[rows][::-1], zi=[discount * first])
-        returns[rows] = backwards[0][::-1]
-    return returns
+    followed = rewards + discount * tail * dataset.timeouts
+    return returns_to_go(followed, dataset.episode_ends, discount)
 
 
 def _of_own_critics(

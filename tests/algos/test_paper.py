@@ -21,7 +21,7 @@ from chary.study.cells import Cell
 from chary.training import resolve
 from chary.training import start as training
 from chary.training.run_config import RunSpec
-from tests.conftest import make_columns, run_chary
+from tests.conftest import call_chary, make_columns
 
 # Table 1 as it is printed: N = 64 (score, its deviation, beta, alpha), then N = 4.
 PRINTED = """
@@ -197,12 +197,17 @@ def recorded(run: Path) -> tuple[float, float]:
 
 
 def test_config_json_has_the_numbers(
-    maze2d: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    maze2d: Dataset,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a run, of seeds side by side, of a population that varies one of the two, and from a file."""
     common: dict[str, Any] = {"preset": "paper", "members": 4, **QUICK}
     chary.train("msg", maze2d, run=tmp_path / "one", **common)
     assert "preset paper: beta -4 and alpha 0.1 as in the paper's" in capsys.readouterr().err
+    # The folders of the others are made, and not trained in.
+    monkeypatch.setattr(training, "resume_all", lambda runs, **_: dict.fromkeys(runs))
     chary.train_population("msg", maze2d, run=tmp_path / "seeds", seeds=[0, 1], **common)
     capsys.readouterr()
     varied = {"alpha": [0.5, 1.0]}
@@ -215,9 +220,9 @@ def test_config_json_has_the_numbers(
     }  # fmt: skip
     assert json.loads((tmp_path / "one/config.json").read_text())["preset"] == "paper"
     formats.write(maze2d, tmp_path / "own.npz")
-    result = run_chary(
+    result = call_chary(
         "train", "msg", "--preset", "paper", "--dataset", "maze2d-umaze-v1", "--data-file", "own.npz",
-        "--members", 17, "--hidden", 8, "--batch-size", 8, "--steps", 2, "--final-episodes", 0,
+        "--members", 17, "--hidden", 4, "--batch-size", 8, "--steps", 2, "--final-episodes", 0,
         "--warmup-steps", 1, "--run", "file", cwd=tmp_path,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr

@@ -1,6 +1,7 @@
 """The paper's search grids, which `--population` takes by name."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from chary.algos import paper
 from chary.cli import main
 from chary.data.dataset import Dataset
-from chary.training import population, resolve
+from chary.training import population, resolve, start
 from tests.conftest import make_columns
 
 # Appendices A.1, B.1 and C.1.
@@ -56,7 +57,14 @@ def test_a_single_member_is_searched_over_alpha_only() -> None:
         }  # fmt: skip
 
 
-def test_a_grid_is_trained_by_its_name(tmp_path: Path) -> None:
+def test_a_grid_is_trained_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[Path] = []
+
+    def resume_all(runs: Sequence[Path], **_: object) -> dict[Path, None]:
+        trained.extend(runs)
+        return dict.fromkeys(runs)
+
+    monkeypatch.setattr(start, "resume_all", resume_all)
     np.savez(tmp_path / "data.npz", **make_columns())  # pyright: ignore[reportArgumentType]
     command = [
         "train", "msg", "--dataset", tmp_path / "data.npz", "--population", "paper-antmaze",
@@ -66,6 +74,7 @@ def test_a_grid_is_trained_by_its_name(tmp_path: Path) -> None:
     assert main([str(word) for word in command]) == 0
     configs = [json.loads(path.read_text()) for path in tmp_path.glob("runs/*/config.json")]
     found = {(c["settings"]["beta"], c["settings"]["alpha"]) for c in configs}
+    assert sorted(trained) == sorted(tmp_path.glob("runs/*")) and len(trained) == 8
     assert len(configs) == 8 and found == {
         (beta, alpha) for beta in (-4.0, -8.0) for alpha in (0.0, 0.1, 0.5, 1.0)
     }

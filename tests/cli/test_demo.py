@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chary.algos import ALGORITHMS
 from chary.cli import demo_run as demo
 from chary.data.sources import collected
 from chary.report.health import examine
@@ -14,13 +15,15 @@ from chary.report.story import read_run
 def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CHARY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(collected.TRANSITIONS, "pointmaze-umaze", 3_000)
-    monkeypatch.setattr(demo, "MSG_STEPS", 520)  # just past the warm-up
+    monkeypatch.setattr(demo, "MSG_STEPS", 10)  # just past the warm-up
     monkeypatch.setattr(demo, "EPISODES", 3)
     monkeypatch.setattr(demo, "SHORT", {"eval_episodes": 1, "final_episodes": 2})
     monkeypatch.setattr(demo, "BC_SETTINGS", {**demo.BC_SETTINGS, "steps": 20, "log_every": 5})
+    small = ALGORITHMS["msg"].presets["small"] | {"members": 2, "hidden": (8,), "warmup_steps": 5}
+    monkeypatch.setitem(ALGORITHMS["msg"].presets, "small", small)
 
 
-@pytest.mark.usefixtures("short")
+@pytest.mark.usefixtures("short", "jobs_here")
 def test_the_demo_compares_data_cloning_and_msg_and_draws_them(tmp_path: Path) -> None:
     rows, figure, report = demo.run_demo(tmp_path / "out", seed=0)
     assert [row["name"] for row in rows] == ["data", "bc", "msg"]

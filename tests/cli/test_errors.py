@@ -13,7 +13,7 @@ import pytest
 
 from chary.errors import CharyError
 from chary.training.start import open_run
-from tests.conftest import make_columns, run_chary
+from tests.conftest import call_chary, make_columns, run_chary
 
 Files = dict[str, bytes]
 
@@ -31,9 +31,9 @@ def files_below(folder: Path) -> Files:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def refused(*arguments: object) -> str:
+def refused(*arguments: object, run: Callable[..., Any] = call_chary) -> str:
     """Run the program, which must refuse with one message, and return that message."""
-    result = run_chary(*arguments)
+    result = run(*arguments)
     assert result.returncode == 2, result.stderr
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -48,7 +48,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `data.npz` and `run`, a run of one step on it."""
     folder = tmp_path_factory.mktemp("finished")
     data = write_npz(folder / "data.npz")
-    result = run_chary("train", "bc", "--dataset", data, "--run", folder / "run", *SMALL)
+    result = call_chary("train", "bc", "--dataset", data, "--run", folder / "run", *SMALL)
     assert result.returncode == 0, result.stderr
     return folder
 
@@ -64,6 +64,14 @@ SMALL = ("--steps", 1, "--hidden", 4, "--batch-size", 4)
 
 def test_unknown_command() -> None:
     assert "unknown command 'trian'. Did you mean train?" in refused("trian")
+
+
+def test_a_process_ends_with_the_code_of_its_command(tmp_path: Path) -> None:
+    """The other tests here call the program without starting it."""
+    for arguments in (["trian"], ["train", "bc", "--dataset", tmp_path / "none.npz"]):
+        started, called = run_chary(*arguments), call_chary(*arguments)
+        assert started.returncode == called.returncode == 2
+        assert (started.stdout, started.stderr) == ("", called.stderr)
 
 
 def test_unknown_algorithm(tmp_path: Path) -> None:
@@ -90,7 +98,9 @@ def test_settings_that_make_no_sense(tmp_path: Path, case: str) -> None:
 
 def test_an_unknown_option(tmp_path: Path) -> None:
     data = write_npz(tmp_path / "data.npz")
-    result = run_chary("train", "bc", "--dataset", data, "--run", tmp_path / "run", "--nonsense", 3)
+    result = call_chary(
+        "train", "bc", "--dataset", data, "--run", tmp_path / "run", "--nonsense", 3
+    )
     assert result.returncode == 2
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -254,23 +264,24 @@ def test_a_config_of_another_shape(run: Path) -> None:
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "settings": []}))
     before = files_below(run)
-    assert f"{run}/config.json: damaged" in refused("eval", run)
+    # Without the tests' own checks of types, which would notice it first.
+    assert f"{run}/config.json: damaged" in refused("eval", run, run=run_chary)
     assert files_below(run) == before
 
 
 def test_a_table_of_runs_with_an_incomplete_config(run: Path) -> None:
     (run / "config.json").write_text('{"algorithm": "bc"}')
-    result = run_chary("runs", run, "--json")
+    result = call_chary("runs", run, "--json")
     assert result.returncode == 0 and json.loads(result.stdout)["rows"] == []
     assert f"{run}/config.json: damaged" in result.stderr and "Skipped" in result.stderr
 
 
 def test_a_table_of_runs_with_log_lines_that_mean_nothing(run: Path) -> None:
-    before = json.loads(run_chary("runs", run, "--json").stdout)["rows"]
+    before = json.loads(call_chary("runs", run, "--json").stdout)["rows"]
     for log, line in (("evals", '{"step": 900, "score": "high"}'), ("timing", '{"step": 900}')):
         with open(run / f"{log}.jsonl", "a") as file:
             file.write(line + "\n")
-    result = run_chary("runs", run, "--json")
+    result = call_chary("runs", run, "--json")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["rows"] == before
 
@@ -358,7 +369,7 @@ def test_tables_and_pages_agree_on_speed(finished: Path, tmp_path: Path) -> None
         for step, speed in lines
     )
     (run / "timing.jsonl").write_text(text)
-    (row,) = json.loads(run_chary("runs", run, "--json").stdout)["rows"]
-    page = json.loads(run_chary("report", run, "--json").stdout)
+    (row,) = json.loads(call_chary("runs", run, "--json").stdout)["rows"]
+    page = json.loads(call_chary("report", run, "--json").stdout)
     assert row["steps_per_s"] == pytest.approx(40 / 12)
     assert page["runs"][0]["speed"] == pytest.approx(row["steps_per_s"], rel=1e-5)

@@ -1,4 +1,4 @@
-"""The program as a user runs it: tiny runs, end to end, in processes of their own."""
+"""The program as a user runs it: tiny runs, end to end."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import pytest
 from chary.data import formats
 from chary.runs import checkpoints
 from chary.training import start as training
-from tests.conftest import run_chary
+from tests.conftest import call_chary, run_chary
 
 TINY = {
     "msg": ["--members", 2, "--hidden", 8, 8, "--batch-size", 16, "--warmup-steps", 20],
@@ -41,26 +41,30 @@ def logged_step(metrics: Path) -> int:
     return max((json.loads(line)["step"] for line in lines if line.endswith("\n")), default=0)
 
 
-@pytest.mark.parametrize("algorithm", ["msg", "bc"])
-def test_killed_at_five_random_moments_and_resumed_it_ends_in_the_same_bits(
+KILLS = int(os.environ.get("CHARY_KILLS", "2"))
+"""Moments at which a run is killed; `make torture` takes more, and a second algorithm."""
+
+
+@pytest.mark.parametrize("algorithm", ["msg", "bc"] if KILLS > 2 else ["msg"])
+def test_killed_at_random_moments_and_resumed_it_ends_in_the_same_bits(
     algorithm: str, maze_file: Path, tmp_path: Path
 ) -> None:
     """With the very programs that users run: without flags for the compiler."""
-    steps = {"msg": 3_000, "bc": 8_000}[algorithm]
+    steps = {"msg": 300, "bc": 1_600}[algorithm] * KILLS
     options = [
-        "--steps", steps, "--log-every", 50, "--eval-every", steps // 4, "--eval-episodes", 2,
-        "--final-episodes", 2, "--checkpoint-minutes", 0.002,
+        "--steps", steps, "--log-every", 50, "--eval-every", steps // 4, "--eval-episodes", 1,
+        "--final-episodes", 1, "--checkpoint-minutes", 0.002,
     ]  # fmt: skip
     whole = run_chary(
         *train_command(algorithm, maze_file, tmp_path / "whole", *options), XLA_FLAGS=""
     )
     assert whole.returncode == 0, whole.stderr
 
-    # One moment while it starts, and four while it learns, evaluates and saves.
+    # One moment while it starts, and the others while it learns, evaluates and saves.
     dice = random.Random(0)
     command = train_command(algorithm, maze_file, tmp_path / "cut", *options)
     metrics = tmp_path / "cut" / "metrics.jsonl"
-    for share in (None, *sorted(dice.uniform(0.0, 0.8) for _ in range(4))):
+    for share in (None, *sorted(dice.uniform(0.0, 0.8) for _ in range(KILLS - 1))):
         process = subprocess.Popen(
             [sys.executable, "-m", "chary", *command],
             stdout=subprocess.DEVNULL,
@@ -89,22 +93,22 @@ def test_killed_at_five_random_moments_and_resumed_it_ends_in_the_same_bits(
 def test_train_eval_runs_and_resume_speak_json(maze_file: Path, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "x"
     options = ["--steps", 40, "--final-episodes", 3, "--json"]
-    trained = run_chary(*train_command("msg", maze_file, run, *options))
+    trained = call_chary(*train_command("msg", maze_file, run, *options))
     assert trained.returncode == 0, trained.stderr
     (row,) = json.loads(trained.stdout)["rows"]
     assert (row["step"], row["steps"], row["algorithm"]) == (40, 40, "msg")
 
-    evaluated = run_chary("eval", run, "--episodes", 4, "--json")
+    evaluated = call_chary("eval", run, "--episodes", 4, "--json")
     (row,) = json.loads(evaluated.stdout)["rows"]
     assert len(row["returns"]) == len(row["lengths"]) == 4
     assert 0.0 <= row["success"] <= 1.0
 
-    (row,) = json.loads(run_chary("runs", tmp_path / "runs", "--json").stdout)["rows"]
+    (row,) = json.loads(call_chary("runs", tmp_path / "runs", "--json").stdout)["rows"]
     assert row["run"] == str(run) and row["last"] is not None and row["best"] is not None
-    table = run_chary("runs", tmp_path / "runs")
+    table = call_chary("runs", tmp_path / "runs")
     assert "pointmaze" in table.stdout and table.stderr == ""
 
-    more = run_chary("resume", run, "--steps", 60, "--json")
+    more = call_chary("resume", run, "--steps", 60, "--json")
     assert json.loads(more.stdout)["rows"][0]["step"] == 60, more.stderr
     diagnostics = np.load(run / "diagnostics" / "60.npz", allow_pickle=False)
     assert diagnostics["start_values"].shape == (2, 3)
@@ -136,9 +140,8 @@ def test_a_disk_without_room_ends_in_one_message_and_loses_nothing(
 ) -> None:
     """Files may not grow past a limit: the kernel refuses the write, as on a full disk."""
     run = tmp_path / "run"
-    big = ["--members", 2, "--hidden", 256, 256, "--batch-size", 16, "--warmup-steps", 20]
-    common = ["--dataset", maze_file, "--preset", "none", "--run", run, "--final-episodes", 0]
-    words = [str(word) for word in ("train", "msg", *common, *big, "--steps", 30)]
+    big = ["--hidden", 256, 256, "--batch-size", 16, "--steps", 30, "--final-episodes", 0]
+    words = ["train", "bc", "--dataset", maze_file, "--preset", "none", "--run", run, *big]
     process = subprocess.run(
         [
             "sh",
@@ -148,7 +151,7 @@ def test_a_disk_without_room_ends_in_one_message_and_loses_nothing(
             sys.executable,
             "-m",
             "chary",
-            *words,
+            *map(str, words),
         ],
         capture_output=True,
         text=True,
@@ -161,17 +164,17 @@ def test_a_disk_without_room_ends_in_one_message_and_loses_nothing(
     _, message = process.stderr.splitlines()  # after what was taken for data without a name
     assert "could not be written (File too large)" in message and "chary resume" in message
     assert list((run / "checkpoints").iterdir()) == []
-    resumed = run_chary("resume", run)
+    resumed = call_chary("resume", run)
     assert resumed.returncode == 0, resumed.stderr
 
 
 def test_data_commands(maze_file: Path, tmp_path: Path) -> None:
-    listed = json.loads(run_chary("data", "list", "--json").stdout)["rows"]
+    listed = json.loads(call_chary("data", "list", "--json").stdout)["rows"]
     assert {row["name"] for row in listed} >= {"pointmaze-umaze", "maze2d-large"}
-    shown: dict[str, Any] = json.loads(run_chary("data", "show", maze_file, "--json").stdout)
+    shown: dict[str, Any] = json.loads(call_chary("data", "show", maze_file, "--json").stdout)
     assert shown["transitions"] == 2_000 and shown["observation_size"] == 4
     out = tmp_path / "new.npz"
-    done = run_chary(
+    done = call_chary(
         "data", "collect", "pointmaze-medium", "--steps", 300, "--out", out, "--seed", 2, "--json"
     )
     assert done.returncode == 0, done.stderr
@@ -180,7 +183,7 @@ def test_data_commands(maze_file: Path, tmp_path: Path) -> None:
 
 
 def test_help_names_every_setting_with_its_sentence_and_default() -> None:
-    text = run_chary("train", "msg", "--help").stdout
+    text = call_chary("train", "msg", "--help").stdout
     for option in (
         "--members",
         "--beta",
@@ -191,5 +194,5 @@ def test_help_names_every_setting_with_its_sentence_and_default() -> None:
     ):
         assert option in text
     assert "Pessimism" in text and "default: 64" in text
-    small = run_chary("train", "msg", "--preset", "small", "--help").stdout
+    small = call_chary("train", "msg", "--preset", "small", "--help").stdout
     assert "default: 8)" in small

@@ -15,7 +15,6 @@ from chary.data.collect.mazes import Job, collect_block
 from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
 from chary.training.start import open_run
-from tests.conftest import run_chary
 
 Chary = Callable[..., tuple[int, str, str]]
 NAMED = ["--observations", "s_*", "--actions", "u", "--reward", "r", "--episode", "id"]
@@ -74,8 +73,8 @@ def test_from_a_table_to_a_policy(log: Path, tmp_path: Path, chary: Chary) -> No
     run = tmp_path / "run"
     tiny = ["--members", 2, "--hidden", 8, "--batch-size", 16, "--warmup-steps", 5, "--steps", 20]
     command = ["train", "msg", "--dataset", out, "--run", run, *tiny]
-    result = run_chary(*command)
-    assert result.returncode == 0, result.stderr
+    code, _, errors = chary(*command)
+    assert code == 0, errors
     agent = open_run(run)
     assert agent.task is None
     actions = agent.act(dataset.observations[:4])

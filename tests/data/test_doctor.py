@@ -12,7 +12,7 @@ from chary.data.collect.mazes import Job, collect_block
 from chary.data.dataset import Dataset
 from chary.data.doctor import Facts, check, examine
 from chary.errors import CharyError
-from tests.conftest import run_chary
+from tests.conftest import call_chary
 from tests.data.test_dataset import BAD, make_columns
 
 Columns = dict[str, np.ndarray]
@@ -468,14 +468,14 @@ def test_columns_and_rows_are_those_of_the_users_file(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("\n".join([heading, *lines, ""]))
     command = ["data", "import", "a.csv", "b.csv", "--out", "log.hdf5", "--observations", "indoor"]
     command += ["--actions", "valve", "--reward", "paid", "--one-episode", "--time", "t"]
-    assert run_chary(*command, cwd=tmp_path).returncode == 0
+    assert call_chary(*command, cwd=tmp_path).returncode == 0
     found = {finding.rule: finding for finding in check(tmp_path / "log.hdf5")}
     assert "observations: 'indoor' is -999 in 2 row(s), first row 669 of a.csv" in (
         found["sentinel"].message
     )
     assert found["sentinel"].places == ("669 of a.csv", "50 of b.csv")
     assert found["sentinel"].rows == (30, 699 + 50)
-    result = run_chary("data", "check", "log.hdf5", cwd=tmp_path)
+    result = call_chary("data", "check", "log.hdf5", cwd=tmp_path)
     assert "Rows are those of a.csv, b.csv" in result.stdout and "50 of b.csv" in result.stdout
 
 
@@ -628,16 +628,16 @@ def test_the_command(tmp_path: Path) -> None:
     for key in ("observations", "next_observations"):
         columns[key][:, 3:] *= 10.0  # of the size of the rest
     np.savez(tmp_path / "clean.npz", **columns)
-    result = run_chary("data", "check", tmp_path / "clean.npz")
+    result = call_chary("data", "check", tmp_path / "clean.npz")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == f"{tmp_path / 'clean.npz'}: nothing found.\n"
 
     columns["rewards"][7] = np.nan
     np.savez(tmp_path / "sick.npz", **columns)
-    result = run_chary("data", "check", tmp_path / "sick.npz")
+    result = call_chary("data", "check", tmp_path / "sick.npz")
     assert result.returncode == 1
     assert "1 error." in result.stdout and "not-finite" in result.stdout
-    result = run_chary("data", "check", tmp_path / "sick.npz", "--json")
+    result = call_chary("data", "check", tmp_path / "sick.npz", "--json")
     assert result.returncode == 1
     answer = json.loads(result.stdout)
     assert (answer["errors"], answer["warnings"], answer["notes"]) == (1, 0, 0)

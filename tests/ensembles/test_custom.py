@@ -11,7 +11,7 @@ import pytest
 
 from chary.ensembles import make_ensemble
 from chary.errors import CharyError
-from tests.conftest import run_chary
+from tests.conftest import call_chary, run_chary
 from tests.ensembles.shapes import BATCH, make_inputs, make_shape
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_ensemble.py"
@@ -114,7 +114,10 @@ def test_the_example_trains_resumes_and_evaluates_from_any_folder(
         # As with the installed command, Python itself does not look in the current folder.
         return run_chary(*arguments, "--json", cwd=cwd, PYTHONSAFEPATH="1")
 
-    options = ["--members", 2, "--hidden", 8, 8, "--batch-size", 16, "--warmup-steps", 1]
+    def call(*arguments: object) -> Any:
+        return call_chary(*arguments, "--json", cwd=tmp_path)
+
+    options = ["--members", 2, "--hidden", 8, "--batch-size", 16, "--warmup-steps", 1]
     trained = run(
         "train", "msg", "--dataset", maze_file, "--preset", "none", "--run", "here", "--steps", 10,
         "--final-episodes", 1, "--ensemble", "mine:MyEnsemble", *options,
@@ -122,10 +125,10 @@ def test_the_example_trains_resumes_and_evaluates_from_any_folder(
     assert trained.returncode == 0, trained.stderr
     settings = json.loads((tmp_path / "here" / "config.json").read_text())["settings"]
     assert settings["ensemble"] == "mine:MyEnsemble"
-    resumed = run("resume", "here", "--steps", 20)
+    resumed = call("resume", "here", "--steps", 20)
     assert resumed.returncode == 0, resumed.stderr
     assert json.loads(resumed.stdout)["rows"][0]["step"] == 20
-    evaluated = run("eval", "here", "--episodes", 1)
+    evaluated = call("eval", "here", "--episodes", 1)
     assert len(json.loads(evaluated.stdout)["rows"][0]["returns"]) == 1
 
     elsewhere = tmp_path / "elsewhere"

@@ -56,9 +56,8 @@ def close(one: Any, other: Any) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"targets": "double-q", "regulariser_samples": "own"},
-        {"targets": "shared-lcb", "window": 1},
-        {"ensemble": "prior", "alpha": 0.0},
+        {"targets": "double-q", "regulariser_samples": "own", "ensemble": "prior"},
+        {"targets": "shared-lcb", "window": 1, "alpha": 0.0},
     ],
 )
 def test_twenty_steps_are_those_of_one_device(changes: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from chary.data.dataset import Dataset
 from chary.data.tasks import find_task
 from chary.errors import CharyError
 from chary.report.dataset import draw_dataset
-from tests.conftest import make_columns, run_chary
+from tests.conftest import call_chary, make_columns
 
 
 def pixels(path: Path) -> np.ndarray:
@@ -72,7 +72,7 @@ def test_a_figure_that_cannot_be_written(dataset: Dataset, tmp_path: Path) -> No
 def test_the_command_draws(tmp_path: Path) -> None:
     columns: dict[str, np.ndarray] = make_columns()
     np.savez(tmp_path / "data.npz", **columns)  # pyright: ignore[reportArgumentType]
-    result = run_chary("data", "show", tmp_path / "data.npz", "--figure", tmp_path / "data.png")
+    result = call_chary("data", "show", tmp_path / "data.npz", "--figure", tmp_path / "data.png")
     assert result.returncode == 0, result.stderr
     assert "120" in result.stdout
     assert (tmp_path / "data.png").read_bytes().startswith(b"\x89PNG")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,20 @@ import pytest
 
 from chary.cli import main
 from chary.runs.folder import RunFolder
-from tests.conftest import make_columns, run_chary
+from chary.tune import local, sweep
+from tests.conftest import call_chary, make_columns
 
 TINY = [
-    "--preset", "none", "--hidden", 8, 8, "--batch-size", 16, "--warmup-steps", 20, "--members", 2,
-    "--log-every", 50, "--eval-every", 150, "--eval-episodes", 2, "--final-episodes", 3,
-    "--checkpoint-minutes", 0.002,
+    "--preset", "none", "--hidden", 8, "--batch-size", 16, "--warmup-steps", 20, "--members", 2,
+    "--log-every", 10, "--eval-every", 15, "--eval-episodes", 1, "--final-episodes", 2,
 ]  # fmt: skip
-STEPS = 600
+STEPS = 60
+KILLED = [
+    "study", "baselines", "--algos", "bc", "--seeds", 0, 1, "--preset", "small", "--steps", 400,
+    "--log-every", 20, "--eval-every", 100, "--eval-episodes", 1, "--final-episodes", 2,
+    "--checkpoint-minutes", 0.002, "--jobs", 1,
+]  # fmt: skip
+"""A study that takes long enough to be stopped."""
 
 
 def command(data: Path, runs: Path, *more: object) -> list[str]:
@@ -35,13 +42,27 @@ def saved(runs: Path, name: str) -> dict[str, Any]:
     return json.loads((runs / f"study-{name}.json").read_text())
 
 
+def without_workers(patch: pytest.MonkeyPatch, words: list[str]) -> None:
+    """Cells are trained in this process: a worker of its own for each takes seconds to start."""
+
+    def run(_: sweep.Sweep, cells: Sequence[sweep.Cell], **__: object) -> None:
+        for cell in cells:
+            if not cell.finished:
+                sweep.train(cell)
+
+    patch.setattr(local, "run", run)
+    patch.setattr(sys, "argv", ["chary", *words])  # which the runs record
+
+
 @pytest.fixture(scope="module")
 def whole(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete study."""
     runs = tmp_path_factory.mktemp("whole")
-    result = run_chary(*command(maze_file, runs))
+    words = command(maze_file, runs)
+    with pytest.MonkeyPatch.context() as patch:
+        without_workers(patch, words)
+        result = call_chary(*words)
     assert result.returncode == 0, result.stderr
-    assert "4 of 4 runs done" in result.stderr and "Traceback" not in result.stderr
     assert "shared-min" in result.stdout and "interval" in result.stdout
     return runs
 
@@ -66,7 +87,7 @@ def test_the_table_is_what_the_runs_say(whole: Path) -> None:
         assert row["mean"] == pytest.approx(np.mean(finals))
         assert (row["low"], row["high"]) == (min(finals), max(finals))
         assert row["last_third_mean"] == pytest.approx(np.mean(lates))
-        assert row["members"] == 2 and row["parameters"] == 2 * (7 * 8 + 9 * 8 + 9)
+        assert row["members"] == 2 and row["parameters"] == 2 * (7 * 8 + 9)
         assert row["spread_data"] > 0 and row["diverged"] == 0
 
 
@@ -89,18 +110,21 @@ def test_page_figure_and_run_folders(
 
 
 def test_interrupted_then_killed_it_ends_in_the_same_table(
-    whole: Path, maze_file: Path, tmp_path: Path
+    maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    words = [str(word) for word in (*KILLED, "--dataset", maze_file, "--runs")]
+
     def begin() -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "chary", *command(maze_file, tmp_path)],
+            [sys.executable, "-m", "chary", *words, str(cut)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
     def wait_for(process: subprocess.Popen[str], pattern: str, count: int) -> None:
-        while len(list(tmp_path.glob(pattern))) < count:
+        while len(list(cut.glob(pattern))) < count:
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
 
@@ -112,33 +136,36 @@ def test_interrupted_then_killed_it_ends_in_the_same_table(
     assert time.monotonic() - began < 30
     assert process.returncode == 130, errors
     assert "the same command resumes" in errors and "Traceback" not in errors
-    assert len(list(tmp_path.glob("*/config.json"))) < 4
+    assert len(list(cut.glob("*/config.json"))) < 2
 
     process = begin()
-    wait_for(process, "*/diagnostics/450.npz", 1)
+    wait_for(process, "*/diagnostics/300.npz", 1)
     process.kill()
     process.communicate()
-    for lock in tmp_path.glob("*/.lock"):  # its runs end with it, and let go of their folders
+    for lock in cut.glob("*/.lock"):  # its runs end with it, and let go of their folders
         filelock.FileLock(lock).acquire(timeout=20, poll_interval=0.02).lock.release()
-    assert not (tmp_path / "study-targets.json").exists()
+    assert not (cut / "study-baselines.json").exists()
 
     process = begin()
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 0, errors
-    cut, uncut = (
-        [{**row, "seconds": 0.0} for row in saved(runs, "targets")["rows"]]
-        for runs in (tmp_path, whole)
+    assert "2 of 2 runs done" in errors and "Traceback" not in errors
+    without_workers(monkeypatch, words)
+    assert main([*words, str(whole)]) == 0
+    resumed, at_once = (
+        [{**row, "seconds": 0.0} for row in saved(runs, "baselines")["rows"]]
+        for runs in (cut, whole)
     )
-    assert cut == uncut  # but for the time it took
+    assert resumed == at_once  # but for the time it took
 
 
 def test_runs_that_diverge_are_counted_and_sizes_are_drawn(maze_file: Path, tmp_path: Path) -> None:
     """A weight of -1e12 makes the objective of two members senseless, and is nothing to one."""
-    cells = ["--sizes", 1, 2, "--betas", -1e12, "--alphas", 0, "--seeds", 0, "--steps", 100]
-    small = [word for word in TINY if word != "--members"]
-    small.remove(2)  # the first 2 is the number of members
+    cells = ["--sizes", 1, 2, "--betas", -1e12, "--alphas", 0, "--seeds", 0, "--steps", 30]
+    place = TINY.index("--members")
+    small = [*TINY[:place], *TINY[place + 2 :]]
     words = ["study", "size", "--dataset", maze_file, "--runs", tmp_path, *cells, *small]
-    first, again = (run_chary(*words) for _ in range(2))  # what diverged is not tried again
+    first, again = (call_chary(*words) for _ in range(2))  # what diverged is not tried again
     assert first.returncode == 0 and again.returncode == 0, first.stderr + again.stderr
     single, pair = saved(tmp_path, "size")["rows"]
     assert (single["diverged"], pair["diverged"]) == (0, 1)
@@ -219,13 +246,17 @@ def test_unknown_study(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_algorithms_are_compared_each_with_its_own_settings(
-    maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    maze_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     words = [
         "study", "baselines", "--dataset", maze_file, "--runs", tmp_path, "--algos", "bc", "iql",
         "--preset", "small", "--seeds", 0, "--steps", 40, "--log-every", 20, "--eval-every", 20,
         "--eval-episodes", 2, "--final-episodes", 3, "--act", "both", "--json",
     ]  # fmt: skip
+    without_workers(monkeypatch, [*map(str, words)])
     assert main([*map(str, words)]) == 0
     printed = json.loads(capsys.readouterr().out)
     cloned, implicit = printed["rows"]

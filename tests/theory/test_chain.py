@@ -96,7 +96,7 @@ def test_independent_targets_spread_where_the_gap_must_be_crossed(tmp_path: Path
     """A smaller discount needs fewer iterations; the compiler is left to do its best."""
     result = run_chary(
         "theory", "chain", "--rules", "independent", "--members", 6, "--hidden", 64,
-        "--discount", 0.9, "--learning-rate", 3e-3, "--iterations", 50, "--steps", 120, "--json",
+        "--discount", 0.8, "--learning-rate", 3e-3, "--iterations", 25, "--steps", 120, "--json",
         "--out", tmp_path, XLA_FLAGS="",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
@@ -106,8 +106,8 @@ def test_independent_targets_spread_where_the_gap_must_be_crossed(tmp_path: Path
     assert row["ratio"] >= 3.0 and row["rises"]
     assert row["residual"] < 0.3 and row["bound_gap"] == 0.0
     kept = json.loads((tmp_path / "chain.json").read_text())
-    mean, true = np.array(kept["curves"]["independent"]["mean"]), mdp.true_values(0.9)
-    assert abs(mean[-1] - 10.0) < 1.0  # 1 / (1 - 0.9)
+    mean, true = np.array(kept["curves"]["independent"]["mean"]), mdp.true_values(0.8)
+    assert abs(mean[-1] - 5.0) < 0.5  # 1 / (1 - 0.8)
     right = mdp.GRID >= mdp.GAP
     assert np.sqrt(((mean - true)[right] ** 2).mean()) < 0.1 * true[right].mean()
 

@@ -13,13 +13,13 @@ from chary.errors import CharyError
 from chary.theory import chain, laboratory, width_config
 from chary.theory.claims import claims
 from chary.theory.linear import LinearConfig
-from tests.conftest import run_chary
+from tests.conftest import call_chary
 from tests.theory.test_chain import TINY
 from tests.theory.test_width import SMALL
 
 
 def test_linear_prints_one_object_and_leaves_figure_and_numbers(tmp_path: Path) -> None:
-    result = run_chary("theory", "linear", "--runs", 20, "--out", tmp_path, "--json")
+    result = call_chary("theory", "linear", "--runs", 20, "--out", tmp_path, "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert list(found)[:4] == ["runs", "kept", "shared_optimistic", "independent_optimistic"]
@@ -32,7 +32,7 @@ def test_linear_prints_one_object_and_leaves_figure_and_numbers(tmp_path: Path) 
 
 def test_closed_forms_alone_are_a_command(tmp_path: Path) -> None:
     """From a folder that is not there, without a network that is trained."""
-    result = run_chary(
+    result = call_chary(
         "theory", "width", "--widths", 8, "--trained", "--members", 2, "--iterations", 3,
         "--steps", 5, "--episodes", 4, "--out", tmp_path / "new", "--json",
     )  # fmt: skip
@@ -47,6 +47,7 @@ def test_closed_forms_alone_are_a_command(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "width.png").stat().st_size > 20_000
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_all_writes_every_figure_and_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -25,7 +26,7 @@ from chary.runs.folder import RunFolder, claimed
 from chary.training.resolve import resolve
 from chary.training.run_config import RunSpec
 from chary.tune import grid, sweep
-from tests.conftest import make_columns, run_chary
+from tests.conftest import call_chary, make_columns
 
 TINY: dict[str, Any] = {
     "hidden": (8,), "members": 2, "batch_size": 16, "warmup_steps": 5, "steps": 20, "log_every": 10,
@@ -184,9 +185,12 @@ def test_cells_trained_together_are_ordinary_runs_and_resume(data: Path, tmp_pat
     assert RunFolder.open(first.folder).config["layout"]["population"]["index"] == 0
 
 
-def test_a_whole_sweep_in_processes_of_its_own(data: Path, tmp_path: Path) -> None:
+def test_a_whole_sweep_in_processes_of_its_own(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "a"
-    result = run_chary(*words_of(data, folder), "--json")
+    monkeypatch.setattr(sys, "argv", ["chary", *words_of(data, folder)])
+    result = call_chary(*words_of(data, folder), "--json")
     assert result.returncode == 0, result.stderr
     assert [row["state"] for row in json.loads(result.stdout)["rows"]] == ["complete"] * 2
     assert "2 of 2 runs done" in result.stderr and "Traceback" not in result.stderr

@@ -22,7 +22,7 @@ def trained_here(_plan: Any, cells: Sequence[sweep.Cell], _where: Any) -> None:
     """Without processes of their own."""
     for cell in cells:
         if not cell.finished:
-            sweep.train(cell)
+            sweep.train([cell])
 
 
 @pytest.fixture
