@@ -138,6 +138,7 @@ class Fitted:
         self._next_observations = dataset.next_observations[rows]
         self._chunk = compile_chunk(algorithm, config.batch_size)
         self._key = keys(0)[1]
+        assert algorithm.values is not None
         self._ask = jax.jit(algorithm.values)
         # Returns are learned by the same program, as rewards that nothing follows.
         known = jnp.asarray(returns[rows] - self._mean, jnp.float32)

@@ -124,14 +124,14 @@ def select(
             f"{specs[0].folder}: the held-out episodes of '{run.dataset}' are not those of this run."
         )
     scales = {(s.run.reward_scale, s.run.reward_shift) for s in specs}
-    discounts = {getattr(s.config, "discount", None) for s in specs} - {None}
+    discounts = {s.config.discount for s in specs if hasattr(s.config, "discount")}
     remarks: list[str] = []
     if len(scales) > 1 or len(discounts) > 1:
         what = "reward scales" if len(scales) > 1 else "discounts"
         remarks.append(
             f"the runs have several {what}, so their values mean different things and were not compared."
         )
-    discount = 0.99 if not discounts else min(discounts)
+    discount = min(discounts, default=0.99)
     hidden = max((getattr(s.config, "hidden", (64, 64, 64)) for s in specs), key=sum)
     config = FQEConfig(members=members, hidden=hidden, discount=discount)
     steps = steps or max(LEAST_STEPS, max(s.run.steps for s in specs) // SHARE)

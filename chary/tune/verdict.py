@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import rankdata
 
 from chary.tune.scores import Evidence
 
@@ -118,7 +118,8 @@ def judge(names: Sequence[str], evidence: Evidence, *, remarks: Sequence[str] = 
 
     agreement = None
     if evidence.values is not None and min(map(np.ptp, (whole.bounds, whole.outside))) > 0.0:
-        agreement = _or_none(spearmanr(whole.bounds[0], -whole.outside[0]).statistic)
+        ranks = rankdata(whole.bounds[0]), rankdata(-whole.outside[0])
+        agreement = _or_none(np.corrcoef(*ranks)[0, 1])
     return Verdict(
         outcome,
         shortlist,

@@ -16,7 +16,7 @@ import pytest
 
 from chary.cli import main
 from chary.runs.folder import RunFolder
-from chary.tune import local, sweep
+from chary.tune import sweep, workers
 from tests.conftest import call_chary, make_columns
 
 TINY = [
@@ -45,12 +45,12 @@ def saved(runs: Path, name: str) -> dict[str, Any]:
 def without_workers(patch: pytest.MonkeyPatch, words: list[str]) -> None:
     """Cells are trained in this process: a worker of its own for each takes seconds to start."""
 
-    def run(_: sweep.Sweep, cells: Sequence[sweep.Cell], **__: object) -> None:
+    def run(_: sweep.Sweep, cells: Sequence[sweep.Cell], *__: object, **___: object) -> None:
         for cell in cells:
             if not cell.finished:
-                sweep.train(cell)
+                sweep.train([cell])
 
-    patch.setattr(local, "run", run)
+    patch.setattr(workers, "train_all", run)
     patch.setattr(sys, "argv", ["chary", *words])  # which the runs record
 
 

@@ -103,12 +103,13 @@ def _killed(planned: sweep.Sweep) -> None:
                 trains = [pid for pid, number in _training(planned) if number not in done]
                 if not trains or len(kills) >= KILLS:
                     continue
-                time.sleep(chance.uniform(0.0, 4.0))
-                kind = ("node", "training", "worker")[len(kills) % 3]
+                time.sleep(chance.uniform(0.0, 4.0 if TORTURE else 1.0))
+                kind = ("training", "worker", "node")[len(kills) % 3]
                 victim = chance.choice(trains)
                 if kind == "node":
                     victim = join()
-                    time.sleep(chance.uniform(5.0, 20.0))  # a run may have begun there
+                    if TORTURE:
+                        time.sleep(chance.uniform(5.0, 20.0))  # a run may have begun there
                 elif kind == "worker":
                     victim = _parent(victim)
                 if victim > 1 and _kill(victim):  # else it was faster
