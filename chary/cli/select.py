@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 
         Args:
             runs: Folders of runs, or of a sweep, trained with --holdout 0.2.
-            steps: Steps of fitted Q-evaluation per policy. If omitted: a sixth of the training's.
+            steps: Steps of fitted Q-evaluation per policy. If omitted: a ninth of the training's.
             members: Q-functions of fitted Q-evaluation.
             which: The last checkpoint of each run, or the one with the best score in training.
             episodes: Then spend at most this many episodes in the simulator on the shortlist. They stop

@@ -22,7 +22,7 @@ from chary.tune.scores import look_at
 from chary.tune.verdict import Verdict, judge
 
 RESULT = "select.json"
-SHARE = 6
+SHARE = 9
 """Fitted Q-evaluation of a policy takes this part of the steps that it was trained for: twelve policies
 cost no more than training one of them."""
 LEAST_STEPS = 400
