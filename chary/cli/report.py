@@ -29,9 +29,11 @@ def main(arguments: list[str]) -> int:
             json: Print the page's data as one JSON object and write nothing.
         """
         from chary.report.page_data import page_data
+        from chary.report.selection import read_selections
         from chary.report.story import read_runs
 
-        data = page_data(*read_runs(runs))
+        (stories, problems), (selections, odd) = read_runs(runs), read_selections(runs)
+        data = page_data(stories, [*problems, *odd], selections)
         if json:
             import json as text
 

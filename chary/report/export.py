@@ -33,7 +33,8 @@ class Table(NamedTuple):
 
 def report_tables(data: Record) -> list[Table]:
     """All that have rows, from the page's data."""
-    tables = [_summary(data), *_statistics(data), *budget_tables(data), critics(data)]
+    tables = [_summary(data), *_statistics(data), selected(data), *budget_tables(data)]
+    tables.append(critics(data))
     return [table for table in [*tables, reproduction(data)] if table.rows]
 
 
@@ -76,6 +77,27 @@ def _statistics(data: Record) -> list[Table]:
         Table("iqm", "Interquartile means", {"method": "method", "mean": middle}, means),
         Table("improvement", "Probability of improvement", improvement, chances),
     ]
+
+
+def selected(data: Record) -> Table:
+    """How `chary select` ranked policies without a simulator."""
+    rows = [
+        {
+            **row,
+            "value": {"mean": row["value"], "low": row["value_low"], "high": row["value_high"]}
+            if row["value"] is not None
+            else None,
+        }
+        for selection in data["selections"]
+        for row in selection["rows"]
+    ]
+    columns = {
+        "name": "run", "place": "place", "best": "P(first)", "value": "FQE value",
+        "bound": "gain, lower bound", "outside": "outside data", "action_error": "action error",
+        "td_error": "TD error",
+    }  # fmt: skip
+    verdicts = " ".join(selection["sentence"] for selection in data["selections"])
+    return Table("selection", "Ranked without a simulator", columns, rows, note=verdicts)
 
 
 def budget_tables(data: Record) -> list[Table]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from chary.host.files import refuse_folder
 from chary.host.terminal import duration
-from chary.report.export import Table, budget_tables, critics, reproduction
+from chary.report.export import Table, budget_tables, critics, reproduction, selected
 from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
 from chary.report.statistics import LEVEL
 from chary.report.tables import markdown_table, write_page
@@ -47,6 +47,7 @@ def write_markdown(data: Record, destination: Path) -> None:
     ]
     after = [
         *shown,
+        *([_section(selected(data))] if data["selections"] else []),
         *budget,
         _section(critics(data)),
         _section(reproduction(data)),

@@ -26,8 +26,12 @@ MOST_EPISODES = 100
 """Episodes of a run that calibration is drawn for."""
 
 
-def page_data(stories: Sequence[RunStory], problems: Sequence[str] = ()) -> Record:
-    """The page of these runs."""
+def page_data(
+    stories: Sequence[RunStory],
+    problems: Sequence[str] = (),
+    selections: Sequence[Record] = (),
+) -> Record:
+    """The page of these runs, and of what `chary select` found among them."""
     points = curve_points(stories)
     runs = [run_data(story, health.examine(story), points) for story in stories]
     found, left_out = maps.maze_maps(stories)
@@ -40,6 +44,7 @@ def page_data(stories: Sequence[RunStory], problems: Sequence[str] = ()) -> Reco
     more = {
         "statistics": compare.across_tasks(groups),
         "budget": budget.budgets(groups),
+        "selections": selections,
         "mazes": found,
         "datasets": _datasets(stories),
     }

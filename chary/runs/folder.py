@@ -39,6 +39,8 @@ NAMES = {
     "tensorboard",
 }
 """What a run folder may hold; names that begin with a dot are passed over."""
+SELECTED = "select.json"
+"""What `chary select` leaves beside runs."""
 NEWEST_KEPT = 2
 
 

@@ -13,7 +13,7 @@ from chary.errors import CharyError
 from chary.evaluation.agent import Agent
 from chary.host.files import jsonable, write_whole
 from chary.host.terminal import say
-from chary.runs.folder import RunFolder, find_runs
+from chary.runs.folder import SELECTED, RunFolder, find_runs
 from chary.training import groups, plan
 from chary.training.run_config import RunSpec
 from chary.training.start import open_run
@@ -21,7 +21,6 @@ from chary.tune.bandit import Trial, spend
 from chary.tune.scores import look_at
 from chary.tune.verdict import Verdict, judge
 
-RESULT = "select.json"
 SHARE = 9
 """Fitted Q-evaluation of a policy takes this part of the steps that it was trained for: twelve policies
 cost no more than training one of them."""
@@ -155,7 +154,7 @@ def select(
 
 def write(folder: Path, selection: Selection) -> Path:
     """Keep the verdict beside the runs."""
-    path = folder / RESULT
+    path = folder / SELECTED
     write_whole(path, json.dumps(selection.record(), indent=1) + "\n")
     return path
 

@@ -130,6 +130,36 @@ const statistics = {
   },
 };
 
+// How `chary select` ranked the policies on held-out episodes.
+const OUTCOMES = { better: "good", tied: "note", untrusted: "bad" };
+
+const selection = {
+  id: "selection",
+  title: "Ranked without a simulator",
+  build(data) {
+    if (!data.selections.length) return null;
+    const numeric = (key, title, hint, digits = 3) => ({ key, title, hint, number: true, value: (row) => row[key], cell: (row) => number(row[key], digits) });
+    const columns = [
+      { key: "name", title: "run", class: "name", value: (row) => row.name, cell: (row) => row.name },
+      numeric("place", "place", "mean of the ranks by the lower bound of the gain and by the share outside the data"),
+      numeric("best", "P(first)", "share of bootstrap draws in which it has the first place", 2),
+      { key: "value", title: "FQE value", number: true, hint: "fitted Q-evaluation at held-out starts, with its 95% interval", value: (row) => row.value,
+        cell: (row) => (row.value === null ? "–" : `${number(row.value, 4)} (${number(row.value_low, 4)} to ${number(row.value_high, 4)})`) },
+      numeric("bound", "gain, low", "lower bound of what it gains on the data's own actions"),
+      numeric("outside", "outside data", "share of held-out states in which its action is outside the data", 2),
+      numeric("action_error", "action error", "mean squared distance from held-out actions"),
+      numeric("td_error", "TD error", "of its own critics, in deviations of their values", 2),
+    ];
+    return data.selections.flatMap((found, i) => [
+      el("p", {}, badge(OUTCOMES[found.outcome] ?? "note", found.outcome), " ", found.sentence),
+      ...found.reasons.slice(1).map((reason) => el("p", {}, reason)),
+      el("p", { class: "quiet" }, `On ${several(found.episodes, "held-out episode")} of ${found.folder}. ` + (found.left_out.length ? `Left out: ${found.left_out.join(", ")}. ` : "") +
+        (found.tried ? `After ${several(found.tried.episodes, "episode")} in the simulator ${found.tried.best} is the best with probability ${number(found.tried.probability, 2)}.` : "")),
+      sortableTable(columns, found.rows, `selection-${i}`),
+    ]);
+  },
+};
+
 // What it takes to choose among the policies of a method, or of an algorithm in all its settings.
 const VIEWS = { method: "the runs of one setting", algorithm: "all runs of an algorithm" };
 
