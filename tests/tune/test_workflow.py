@@ -28,6 +28,7 @@ def trained_here(_plan: Any, cells: Sequence[sweep.Cell], _where: Any) -> None:
 @pytest.fixture
 def data_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(workers, "train_all", trained_here)
+    monkeypatch.setattr("chary.tune.select.LEAST_STEPS", 8)
     file = tmp_path / "data.npz"
     formats.write(Dataset.from_columns(make_columns(60), name="mine"), file)
     return file
@@ -91,7 +92,7 @@ def test_what_was_decided_stays_decided(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_without_a_simulator(data_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = data_file.parent / "tune"
-    words = ["tune", "msg", "--dataset", str(data_file), "--budget", "3", "--out", str(folder)]
+    words = ["tune", "msg", "--dataset", str(data_file), "--budget", "2", "--out", str(folder)]
     assert main([*words, *TINY]) == 0
     printed = capsys.readouterr().out
     written = json.loads((folder / "tune.json").read_text())
@@ -100,7 +101,7 @@ def test_without_a_simulator(data_file: Path, capsys: pytest.CaptureFixture[str]
     assert "--holdout" not in written["command"]
     assert "by `chary select`" in written["steps"][0]["remark"]
     plan = sweep.read(folder)
-    assert len(plan.cells) == 3
+    assert len(plan.cells) == 2
     assert {cell.state for cell in plan.cells} == {"complete"}
     assert all(cell.spec.run.holdout == 0.2 for cell in plan.cells)
     assert all(cell.spec.config.members == 2 for cell in plan.cells)
