@@ -161,6 +161,9 @@ def write(folder: Path, selection: Selection) -> Path:
 
 def _candidates(folders: Sequence[Path], which: str) -> tuple[list[Candidate], list[str]]:
     """The runs that can be compared, which must be of one dataset, and those that cannot."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise CharyError(f"{folder}: no such folder.")
     runs = list(dict.fromkeys(run for folder in folders for run in find_runs(folder)))
     candidates: list[Candidate] = []
     left_out: list[str] = []

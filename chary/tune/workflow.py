@@ -10,6 +10,7 @@ are scored by their evaluations, or without looking at a simulator by `select`. 
 """
 
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -163,7 +164,7 @@ def command(spec: RunSpec, folder: Path, pair: Pair, members: int) -> str:
                     several = value if isinstance(value, tuple) else (value,)
                     words += [option, *map(str, several)]
     words += ["--beta", f"{pair[0]:g}", "--alpha", f"{pair[1]:g}", "--members", str(members)]
-    return " ".join([*words, "--run", str(folder / "final")])
+    return shlex.join([*words, "--run", str(folder / "final")])
 
 
 def _for_search(spec: RunSpec, members: int, *, blind: bool) -> RunSpec:
