@@ -243,7 +243,8 @@ def as_tex(table: Table) -> str:
     head, *body = [f"{' & '.join(line)} \\\\" for line in lines]
     rules = [f"\\begin{{tabular}}{{{align}}}", "\\toprule", head, "\\midrule", *body]
     end = ["\\bottomrule", "\\end{tabular}"]
-    notes = [f"% {made}", *([f"% {table.note}"] if table.note else []), "% Needs booktabs."]
+    note = " ".join(table.note.split())  # a comment ends with its line
+    notes = [f"% {made}", *([f"% {note}"] if note else []), "% Needs booktabs."]
     return "\n".join([*notes, *rules, *end]) + "\n"
 
 

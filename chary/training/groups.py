@@ -107,8 +107,8 @@ def companions(run: Path) -> list[Path]:
     return paths
 
 
-def torn(folder: RunFolder | None) -> bool:
-    """Whether a run is still to be made: it is not there, or its group was killed while it was made."""
+def to_be_made(folder: RunFolder | None) -> bool:
+    """Whether a run is not there, or its group was killed while its folders were made."""
     if folder is None or folder.checkpoint_steps():
         return folder is None
     try:

@@ -154,7 +154,7 @@ def _make_folders(specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool) -
     new = [
         resolve.with_window(spec, dataset)
         for spec in specs
-        if not resume or groups.torn(there[spec.folder])
+        if not resume or groups.to_be_made(there[spec.folder])
     ]
     for spec in new[:1]:
         plan.check(spec, dataset)

@@ -75,7 +75,7 @@ def look_at(
     Fitted Q-evaluation learns from all of the dataset: the episodes are held out from the policies.
     """
     starts, rows, episode = _looked_at(held_out)
-    batch = held_out.transitions(scaling, rows, next_actions=True)
+    batch = held_out.transitions(scaling, rows)
     logged = np.asarray(batch.actions)
     actions = [modes(agent, held_out.observations[rows]) for agent in agents]
     support = support_of(
@@ -120,7 +120,7 @@ class Fitted:
     """Fitted Q-evaluation of several policies.
 
     The critics learn Q - c, where c is the mean return in the data: with V = c + f, the TD target
-    r + gamma V' becomes (r - c + gamma c) + gamma f'. Values that are far from 0 need not be climbed to.
+    r + gamma V' becomes (r - c + gamma c) + gamma f'. Values that are far from 0 then take no longer.
     """
 
     def __init__(self, dataset: Dataset, scaling: Scaling, config: FQEConfig, steps: int):
@@ -128,8 +128,8 @@ class Fitted:
         algorithm = make_fqe(config, *sizes)
         self._steps = max(PARTS, steps)
         # No more rows than will be drawn: a policy is asked for its action in each of them.
-        wanted = min(dataset.size, (1 + BEFORE) * self._steps * config.batch_size)
-        rows = np.sort(np.random.default_rng(0).permutation(dataset.size)[:wanted])
+        count = min(dataset.size, (1 + BEFORE) * self._steps * config.batch_size)
+        rows = np.sort(np.random.default_rng(0).permutation(dataset.size)[:count])
         returns = logged_returns(dataset, scaling, config.discount)
         self._mean = float(returns.mean())
         batch = dataset.transitions(scaling, rows, next_actions=True)

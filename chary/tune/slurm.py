@@ -1,7 +1,7 @@
 """A sweep on SLURM: one array job over the cells that are not finished.
 
 SLURM starts `chary sweep FOLDER --cell K` for each; the folder is the truth there too. A time limit or
-a preemption costs nothing: the run is told in time, saves itself, and resumes when it is queued again.
+a preemption costs nothing: the run gets a signal in time, saves itself, and resumes when queued again.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from chary.tune.sweep import Cell, Sweep, shared
 from chary.tune.where import Where
 
 SAVING_SECONDS = 120
-"""How long before the time limit a run is told to save itself."""
+"""How long before the time limit a run gets the signal to save itself."""
 
 
 def submit(sweep: Sweep, cells: Sequence[Cell], where: Where) -> str:

@@ -85,8 +85,7 @@ def judge(names: Sequence[str], evidence: Evidence, *, remarks: Sequence[str] = 
     first = order[0]
     close = [first, *(i for i in order[1:] if not _beaten(i, first, before, whole, calibration))]
     shortlist = tuple(names[i] for i in close)
-    fatal = bool(reasons)
-    if fatal:
+    if reasons:
         outcome: Outcome = "untrusted"
         sentence = f"Nothing here can be trusted: {reasons[0]}"
     elif len(close) == 1:

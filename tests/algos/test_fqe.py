@@ -47,13 +47,14 @@ def test_each_member_has_its_own_target_at_the_policys_action() -> None:
 
 def test_rows_without_a_next_action_teach_nothing() -> None:
     state, rows = begun(), batch()
-    unknown = rows.next_actions.at[4].set(jnp.nan)  # pyright: ignore[reportOptionalMemberAccess]
+    assert rows.next_actions is not None
+    unknown = rows.next_actions.at[4].set(jnp.nan)
     first, _ = UPDATE(state, rows._replace(next_actions=unknown), KEY)
     rewards = rows.rewards.at[4].set(100.0)
     second, _ = UPDATE(state, rows._replace(next_actions=unknown, rewards=rewards), KEY)
     assert jax.tree.all(jax.tree.map(np.array_equal, first.critics, second.critics))
     # where the episode truly ends, no next action is needed
-    ended = rows.next_actions.at[2].set(jnp.nan)  # pyright: ignore[reportOptionalMemberAccess]
+    ended = rows.next_actions.at[2].set(jnp.nan)
     third, _ = UPDATE(state, rows._replace(next_actions=ended), KEY)
     fourth, _ = UPDATE(state, rows, KEY)
     assert jax.tree.all(jax.tree.map(np.array_equal, third.critics, fourth.critics))
