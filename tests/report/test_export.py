@@ -197,3 +197,9 @@ def test_a_name_without_an_ending_gets_one(tmp_path: Path) -> None:
     out = tmp_path / "new" / "v1.2"
     assert main(["report", str(tmp_path / "run"), "--format", "csv", "--out", str(out)]) == 0
     assert (tmp_path / "new" / "v1.2-summary.csv").is_file()
+
+
+def test_a_note_stays_a_comment() -> None:
+    table = Table("a", "A", {"x": "x"}, [{"x": 1}], note="first\n\\input{second}")
+    before, _, _ = as_tex(table).partition("\\begin{tabular}")
+    assert all(line.startswith("%") for line in before.splitlines())
