@@ -1,4 +1,4 @@
-"""Shapes are checked while testing: every annotation in the package is enforced."""
+"""What all tests share: a compiler in a hurry, checked shapes, a little data, the program itself."""
 
 import atexit
 import gc
@@ -39,9 +39,15 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share what the first proc
 # Traces are millions of small objects: looking through all of them now and then costs more than they do.
 gc.set_threshold(100_000, 50, 100)
 
-from jaxtyping import install_import_hook  # noqa: E402
+from tests import shapes  # noqa: E402
 
-install_import_hook("chary", "beartype.beartype")
+shapes.install(
+    *(
+        f"chary.{room}"
+        for room in ("algos", "ensembles", "evaluation", "execution", "networks", "theory")
+    ),
+    *("chary.types", "chary.data.dataset", "chary.training.plan", "chary.tune.scores"),
+)
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402

@@ -1,4 +1,4 @@
-"""`chary study targets|ensembles|size|baselines`: train variants in several seeds, compare them."""
+"""`chary study targets|ensembles|size|baselines|selection`: train variants, compare them."""
 
 import time
 from dataclasses import fields, replace
@@ -15,6 +15,11 @@ STUDIES = {
     "ensembles": "Compare kinds of ensembles: can cheaper kinds replace separate networks?",
     "size": "Compare ensemble sizes, for several beta and alpha: how many members are needed?",
     "baselines": "Compare algorithms with their own settings, for the same number of steps.",
+    "selection": "Compare scores that rank policies without a simulator, against the simulator.",
+}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "ensembles": {"targets": "independent"},
+    "selection": {"holdout": 0.2},
 }
 EPISODES = 100
 """Of every evaluation on the way: these count in a study, as the last one does."""
@@ -31,8 +36,7 @@ def main(arguments: list[str]) -> int:
         raise unknown_name("study", name, STUDIES)
 
     from chary.algos.msg_config import MSGConfig
-    from chary.study import cells, plan, results
-    from chary.study.page import columns, table_rows, write_study
+    from chary.study import cells, plan, results, selection
 
     varied = {
         "targets": {"targets"},
@@ -44,6 +48,7 @@ def main(arguments: list[str]) -> int:
             "validation",
             "patience",
         },
+        "selection": set[str](),
     }[name]
     parsed = parse(
         "msg",
@@ -52,8 +57,7 @@ def main(arguments: list[str]) -> int:
         description=f"{STUDIES[name]} Run again to resume where it stopped.",
         own=[*_own(name), *_common(name)],
         hidden=frozenset({"seed", "run", *varied}),
-        defaults={"eval_episodes": EPISODES}
-        | ({"targets": "independent"} if name == "ensembles" else {}),
+        defaults=DEFAULTS.get(name, {}) | {"eval_episodes": EPISODES},
     )
     own = parsed.own
     require(own.jobs is None or own.jobs >= 1, "jobs", own.jobs, "at least 1")
@@ -63,6 +67,14 @@ def main(arguments: list[str]) -> int:
         chosen = cells.algorithm_cells(own.algos, spec.preset, run.dataset)
         # Nothing of MSG's own ways is for the others.
         config, run = None, replace(run, reward_scale=None, reward_shift=None, return_range=None)
+    elif name == "selection":
+        require(
+            run.holdout > 0.0, "holdout", run.holdout, "above 0: select compares policies there"
+        )
+        chosen = selection.candidate_cells(
+            config, spec.preset, run.dataset, betas=own.betas, alphas=own.alphas, others=own.others
+        )
+        config = None
     elif name == "size":
         chosen = cells.size_cells(own.sizes, own.betas, own.alphas)
     elif name == "targets":
@@ -82,16 +94,44 @@ def main(arguments: list[str]) -> int:
     )
     results.train(study, at_once=own.jobs)
     out = own.out or own.runs
+    write = _write_selection if name == "selection" else _write
+    write(study, out, began=began, as_json=parsed.json)
+    return 0
+
+
+def _write(study: Any, out: Path, *, began: float, as_json: bool) -> None:
+    """Page, numbers and figure of what was compared; the table on the terminal."""
+    from chary.study.page import columns, table_rows, write_study
+
     found = write_study(study, out, seconds=time.monotonic() - began)
-    files = {kind: str(out / f"study-{name}.{kind}") for kind in ("md", "json", "png")}
-    if parsed.json:
+    _show(study, found, table_rows(found), columns(found), out / f"study-{study.name}", as_json)
+
+
+def _write_selection(study: Any, out: Path, *, began: float, as_json: bool) -> None:
+    """The same of scores that rank policies."""
+    from chary.study.selection import rank
+    from chary.study.selection_page import COLUMNS, file_name, table_rows, write_selection
+
+    found = write_selection(study, rank(study), out, seconds=time.monotonic() - began)
+    _show(study, found, table_rows(found), COLUMNS, out / file_name(study), as_json)
+
+
+def _show(
+    study: Any,
+    found: dict[str, Any],
+    rows: list[dict[str, Any]],
+    columns: dict[str, str],
+    written: Path,
+    as_json: bool,
+) -> None:
+    files = {kind: f"{written}.{kind}" for kind in ("md", "json", "png")}
+    if as_json:
         facts: dict[str, Any] = {key: value for key, value in found.items() if key != "rows"}
         show(found["rows"], {}, as_json=True, **facts, files=files)
-        return 0
-    title = f"{study.dataset['name']}, {spec.run.steps:,} steps"
-    show(table_rows(found), columns(found), as_json=False, title=title)
-    print(f"page:   {files['md']}\nfigure: {files['png']}\nruns:   {own.runs}")
-    return 0
+        return
+    title = f"{study.dataset['name']}, {found['steps']:,} steps"
+    show(rows, columns, as_json=False, title=title)
+    print(f"page:   {files['md']}\nfigure: {files['png']}\nruns:   {study.jobs[0].folder.parent}")
 
 
 def _own(name: str) -> list[Option]:
@@ -99,6 +139,17 @@ def _own(name: str) -> list[Option]:
     if name == "baselines":
         words = "Only these algorithms, or algorithm:preset. If omitted: all."
         return [option("algos", tuple[str, ...], (), words)]
+    if name == "selection":
+        return [
+            option("betas", tuple[float, ...], (0.0, -8.0), "Values of MSG's beta."),
+            option("alphas", tuple[float, ...], (0.0, 0.1, 1.0), "Values of MSG's alpha."),
+            option(
+                "others",
+                tuple[str, ...],
+                ("bc", "td3-bc", "iql", "cql", "rebrac"),
+                "Other algorithms among the candidates.",
+            ),
+        ]  # fmt: skip
     if name != "size":
         return [option("kinds", tuple[str, ...], (), "Only these kinds. If omitted: all.")]
     return [
