@@ -7,13 +7,17 @@ READY := $(VENV)/.ready
 CHROMIUM := /usr/bin/chromium
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 
-.PHONY: demo test test-browser fuzz torture torture-ray check format docs bench agree d3rlpy setup clean
+.PHONY: demo test test-long test-browser fuzz torture torture-ray check format docs bench agree d3rlpy setup clean
 
 demo: setup
 	$(BIN)/chary demo
 
 test: setup
 	$(BIN)/python -m pytest
+
+# Whole programs: killed and resumed, on two devices, on Ray and SLURM, examples trained to their end.
+test-long: setup
+	$(BIN)/python -m pytest -m long
 
 # The pages as people see them, in a real browser: Debian's, so that nothing is downloaded from elsewhere.
 test-browser: setup $(CHROMIUM)
@@ -29,10 +33,10 @@ fuzz: setup
 
 # Runs and sweeps killed at many more random moments than the tests try, and with two algorithms.
 torture: torture-ray
-	CHARY_KILLS=5 $(BIN)/python -m pytest -n 0 tests/cli/test_program.py -k killed
+	CHARY_KILLS=5 $(BIN)/python -m pytest -n 0 -m long tests/cli/test_program.py -k killed
 
 torture-ray: setup
-	CHARY_TORTURE=1 $(BIN)/python -m pytest -n 0 tests/tune/test_ray.py
+	CHARY_TORTURE=1 $(BIN)/python -m pytest -n 0 -m long tests/tune/test_ray.py
 
 check: setup
 	$(BIN)/ruff format --check .

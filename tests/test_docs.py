@@ -79,6 +79,7 @@ def test_the_tank_log_is_imported_as_the_page_says(
     ]
 
 
+@pytest.mark.long
 def test_the_tanks_doubt_is_what_the_page_says(
     tank: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,63 +120,69 @@ def summarise(ranked: Sequence[Ranked]) -> list[dict[str, Any]]:
     Intervals are bootstraps: of the correlation over candidates and their episodes, of regrets over
     episodes, since the candidates are those that there are.
     """
+    again = [_again(r) for r in ranked]
+
+    def estimate(
+        name: str, statistic: Callable[[Ranked, np.ndarray], np.ndarray]
+    ) -> dict[str, Any]:
+        whole = np.mean([statistic(r, r.truths[None]) for r in ranked])
+        drawn = np.mean([statistic(r, t) for r, t in zip(ranked, again, strict=True)], axis=0)
+        return _interval(name, whole, drawn)
+
     rows: list[dict[str, Any]] = []
     for name, (words, _) in SCORES.items():
         row: dict[str, Any] = {"score": name, "words": words}
-        row |= _estimate("spearman", ranked, lambda r, t, name=name: spearman(r.scores[name], t))
+        whole = np.mean([spearman(r.scores[name][None], r.truths[None]) for r in ranked])
+        drawn = np.mean(
+            [_correlations(r.scores[name], t) for r, t in zip(ranked, again, strict=True)], 0
+        )
+        row |= _interval("spearman", whole, drawn)
         for k in FIRST:
-            row |= _estimate(
-                f"regret{k}", ranked, lambda r, t, name=name, k=k: regret(r.scores[name], t, k)
-            )
+            row |= estimate(f"regret{k}", lambda r, t, name=name, k=k: regret(r.scores[name], t, k))
         rows.append(row)
     preset = {"score": "preset", "words": "the preset, without looking"}
-    preset |= _estimate("regret1", ranked, lambda r, t: t.max() - t[r.names.index(PRESET)])
+    preset |= estimate("regret1", lambda r, t: t.max(axis=1) - t[:, r.names.index(PRESET)])
     chance = {"score": "random", "words": "at random", "spearman": 0.0}
     for k in FIRST:
-        chance |= _estimate(f"regret{k}", ranked, lambda _, t, k=k: regret_at_random(t, k))
+        chance |= estimate(f"regret{k}", lambda _, t, k=k: regret_at_random(t, k))
     return [*rows, preset, chance]
 
 
-def spearman(scores: np.ndarray, truths: np.ndarray) -> float:
-    """Rank correlation; 0 where all are equal, which says nothing."""
-    ranks = rankdata(scores), rankdata(truths)
-    if min(map(np.ptp, ranks)) == 0.0:
-        return 0.0
-    return float(np.corrcoef(*ranks)[0, 1])
+def spearman(scores: np.ndarray, truths: np.ndarray) -> np.ndarray:
+    """Rank correlation of every row; 0 where all are equal, which says nothing."""
+    a, b = (rankdata(each, axis=1) for each in (scores, truths))
+    a, b = (each - each.mean(axis=1, keepdims=True) for each in (a, b))
+    size = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
+    return (a * b).sum(axis=1) / np.where(size > 0.0, size, 1.0)
 
 
-def regret(scores: np.ndarray, truths: np.ndarray, first: int) -> float:
-    """What is lost by trying only the first few by a score; of equal ones, the one placed before."""
+def regret(scores: np.ndarray, truths: np.ndarray, first: int) -> np.ndarray:
+    """What is lost, in every row of truths, by trying only the first few by a score; of equal ones, the
+    one placed before."""
     tried = np.argsort(-scores, kind="stable")[:first]
-    return float(truths.max() - truths[tried].max())
+    return truths.max(axis=1) - truths[:, tried].max(axis=1)
 
 
-def regret_at_random(truths: np.ndarray, first: int) -> float:
-    """What is lost on average by trying a few that are drawn at random."""
-    first = min(first, len(truths))
-    ways = [
-        comb(below, first - 1) for below in range(len(truths))
-    ]  # in which it is the best of them
-    best = float(np.sort(truths) @ ways) / comb(len(truths), first)
-    return float(truths.max()) - best
+def regret_at_random(truths: np.ndarray, first: int) -> np.ndarray:
+    """What is lost on average, in every row of truths, by trying a few that are drawn at random."""
+    count = truths.shape[1]
+    first = min(first, count)
+    ways = [comb(below, first - 1) for below in range(count)]  # in which it is the best of them
+    return truths.max(axis=1) - np.sort(truths, axis=1) @ ways / comb(count, first)
 
 
-def _estimate(
-    name: str, ranked: Sequence[Ranked], statistic: Callable[[Ranked, np.ndarray], float]
-) -> dict[str, Any]:
-    """Mean over seeds and its interval."""
+def _again(r: Ranked) -> np.ndarray:
+    """(draw, candidate): truths by other episodes."""
     rng = np.random.default_rng(0)
-    whole = float(np.mean([statistic(r, r.truths) for r in ranked]))
-    drawn = [np.mean([statistic(*_again(r, rng, name)) for r in ranked]) for _ in range(DRAWS)]
+    return np.stack([rng.choice(e, (DRAWS, len(e))).mean(axis=1) for e in r.episodes], axis=1)
+
+
+def _correlations(scores: np.ndarray, truths: np.ndarray) -> np.ndarray:
+    """In every draw, among as many candidates drawn with replacement."""
+    drawn = np.random.default_rng(1).integers(len(scores), size=truths.shape)
+    return spearman(scores[drawn], np.take_along_axis(truths, drawn, axis=1))
+
+
+def _interval(name: str, whole: np.floating, drawn: np.ndarray) -> dict[str, Any]:
     low, high = np.quantile(drawn, TAILS)
-    return {name: whole, f"{name}_low": float(low), f"{name}_high": float(high)}
-
-
-def _again(r: Ranked, rng: np.random.Generator, name: str) -> tuple[Ranked, np.ndarray]:
-    """The same candidates with other episodes; for a correlation also other candidates."""
-    truths = np.array([rng.choice(each, len(each)).mean() for each in r.episodes])
-    if name != "spearman":
-        return r, truths
-    drawn = rng.integers(len(truths), size=len(truths))
-    scores = {key: values[drawn] for key, values in r.scores.items()}
-    return r._replace(scores=scores), truths[drawn]
+    return {name: float(whole), f"{name}_low": float(low), f"{name}_high": float(high)}

@@ -135,6 +135,7 @@ def test_ensembles_are_measured_in_rounds_against_no_ensemble(
     assert [row["peak_mb"] for row in rows] == [5.0, 6.0, 7.0, 8.0]
 
 
+@pytest.mark.long
 def test_bench_ensembles_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--members", "3", "--hidden", "8", "--repeats", "1", "--seconds", "0.01"]
     options = [*small, "--kinds", "deep", "multihead", "cql", "--out", str(tmp_path)]

@@ -45,6 +45,7 @@ KILLS = int(os.environ.get("CHARY_KILLS", "2"))
 """Moments at which a run is killed; `make torture` takes more, and a second algorithm."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["msg", "bc"] if KILLS > 2 else ["msg"])
 def test_killed_at_random_moments_and_resumed_it_ends_in_the_same_bits(
     algorithm: str, maze_file: Path, tmp_path: Path

@@ -105,6 +105,7 @@ def test_the_example_is_an_ensemble(folder: Path) -> None:
     np.testing.assert_allclose(values[1, 1], x[:, 0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_the_example_trains_resumes_and_evaluates_from_any_folder(
     maze_file: Path, tmp_path: Path
 ) -> None:

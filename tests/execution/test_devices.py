@@ -33,6 +33,7 @@ from chary.training.run_config import RunConfig, RunSpec
 SMALL: dict[str, Any] = {"members": 4, "hidden": (8,), "batch_size": 16, "warmup_steps": 5}
 
 
+@pytest.mark.long
 def test_on_two_devices() -> None:
     tests = str(Path(__file__).with_name("on_two_devices.py"))
     done = subprocess.run(
@@ -73,6 +74,7 @@ class Crew:
         return [(p.returncode, *words) for p, words in zip(self.processes, said, strict=True)]
 
 
+@pytest.mark.long
 def test_two_processes_are_one_run(dataset: Dataset, tmp_path: Path) -> None:
     formats.write(dataset, tmp_path / "data.npz")
     run = tmp_path / "runs" / "both"

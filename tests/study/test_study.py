@@ -109,6 +109,7 @@ def test_page_figure_and_run_folders(
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.long
 def test_interrupted_then_killed_it_ends_in_the_same_table(
     maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

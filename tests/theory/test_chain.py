@@ -92,6 +92,7 @@ def test_members_are_fitted_as_if_alone() -> None:
     np.testing.assert_array_equal(doubles, 2 * offsets)
 
 
+@pytest.mark.long
 def test_independent_targets_spread_where_the_gap_must_be_crossed(tmp_path: Path) -> None:
     """A smaller discount needs fewer iterations; the compiler is left to do its best."""
     result = run_chary(

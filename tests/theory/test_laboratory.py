@@ -47,6 +47,7 @@ def test_closed_forms_alone_are_a_command(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "width.png").stat().st_size > 20_000
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("jobs_here")
 def test_all_writes_every_figure_and_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -182,6 +182,7 @@ def test_a_run_that_diverges_is_marked_and_the_others_go_on(
         )
 
 
+@pytest.mark.long
 def test_killed_and_resumed_as_a_user_does(
     dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

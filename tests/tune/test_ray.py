@@ -42,6 +42,7 @@ KILLS = 9 if TORTURE else 3
 SECRET = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid.uuid4().hex}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600 if TORTURE else 900)
 def test_a_sweep_on_ray_survives_and_ends_in_the_same_bits(data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a"

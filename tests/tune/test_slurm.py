@@ -84,6 +84,7 @@ exec {shlex.quote(sys.executable)} -m chary sweep '{folder}' --cell $cells
     assert "--array=0\n" in least and "partition" not in least and "gres" not in least
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sbatch")
 def test_a_job_that_reaches_its_limit_is_submitted_again(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

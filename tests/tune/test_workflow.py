@@ -90,6 +90,7 @@ def test_what_was_decided_stays_decided(tmp_path: Path, monkeypatch: pytest.Monk
     assert after == before
 
 
+@pytest.mark.long
 def test_without_a_simulator(data_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = data_file.parent / "tune"
     words = ["tune", "msg", "--dataset", str(data_file), "--budget", "2", "--out", str(folder)]
