@@ -5,6 +5,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache  # of the code that was loaded, whatever is changed afterwards
 def source() -> dict[str, Any] | None:
     """The commit of chary's own code and whether it was changed since; None where it is no checkout."""
     package = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from chary.data.scaling import RewardTransform
 from chary.errors import CharyError
 from chary.execution.config import DEFAULT, Execution
 from chary.study.cells import Cell
-from chary.training import groups, resolve
+from chary.training import records, resolve
 from chary.training.run_config import RunConfig, RunSpec
 
 
@@ -109,7 +109,7 @@ def make_plan(
         for cell in cells
     }
     for job in jobs:  # another run in a folder is an error before anything is trained
-        groups.same_run(job.spec, dataset)
+        records.same_run(job.spec, dataset)
     measure = "score" if task.reference_scores else "return"
     return Plan(
         name=name,

@@ -17,7 +17,7 @@ from chary.execution.processes import meeting as processes
 from chary.execution.processes.meeting import Order
 from chary.host.compile_cache import keep_compiled
 from chary.runs.folder import RunFolder
-from chary.training import groups
+from chary.training import records
 from chary.training.loop import logs_at, stop_requests
 from chary.training.plan import Plan, make_plan
 
@@ -70,7 +70,7 @@ def _follow(dataset: Dataset | None) -> None:
 
 def _plan_of(configs: Sequence[dict[str, Any]], dataset: Dataset | None) -> Plan:
     """The leader's plan, with this host's copy of the data."""
-    specs = [groups.spec_of(RunFolder(Path(config["run"]["run"]), config)) for config in configs]
+    specs = [records.spec_of(RunFolder(Path(config["run"]["run"]), config)) for config in configs]
     run = specs[0].run
     dataset = dataset or data.load(run.dataset, data_file=run.data_file)
     if dataset.fingerprint != configs[0]["dataset"]["fingerprint"]:

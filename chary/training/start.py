@@ -23,7 +23,7 @@ from chary.execution.devices import Devices, counted
 from chary.execution.processes import leader
 from chary.host.compile_cache import keep_compiled
 from chary.runs.folder import RunFolder, claimed
-from chary.training import groups, loop, plan, population, resolve
+from chary.training import groups, loop, plan, population, records, resolve
 from chary.training.run_config import RunConfig, RunSpec
 from chary.training.time_left import Forecast
 
@@ -139,18 +139,18 @@ def _refuse_begun(spec: RunSpec, dataset: str | Path | Dataset) -> None:
     if folder is None or not RunFolder.exists(folder):
         return
     with claimed(folder):
-        there = groups.same_run(spec._replace(run=replace(spec.run, run=folder)), None)
+        there = records.same_run(spec._replace(run=replace(spec.run, run=folder)), None)
         if there is not None and there.checkpoint_steps():
-            raise CharyError(groups.already(there))
+            raise CharyError(records.already(there))
 
 
 def _make_folders(specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool) -> None:
     """Folders for the runs that have not begun, in the groups that they are trained in."""
-    there = {spec.folder: groups.same_run(spec, dataset) for spec in specs}
+    there = {spec.folder: records.same_run(spec, dataset) for spec in specs}
     begun = [folder for folder in there.values() if folder and folder.checkpoint_steps()]
     if begun and not resume:
         together = begun[0].path.parent if len(specs) > 1 else None
-        raise CharyError(groups.already(begun[0], together))
+        raise CharyError(records.already(begun[0], together))
     new = [
         resolve.with_window(spec, dataset)
         for spec in specs
@@ -218,7 +218,7 @@ def resume_group(
         folders = [RunFolder.open(path) for path in paths]
         if alone:
             groups.leave(folders[0])
-        specs = [groups.spec_of(folder) for folder in folders]
+        specs = [records.spec_of(folder) for folder in folders]
         if devices is not None:
             specs = [groups.moved(spec, counted(devices)) for spec in specs]
         goal = max(spec.run.steps for spec in specs)
@@ -230,8 +230,8 @@ def resume_group(
         specs = [spec._replace(run=replace(spec.run, steps=steps or goal)) for spec in specs]
         made = plan.make_plan(specs, dataset)
         for folder, spec in zip(folders, specs, strict=True):
-            groups.record_changes(folder, spec)
-        groups.keep_summary(folders, dataset)
+            records.record_changes(folder, spec)
+        records.keep_summary(folders, dataset)
         step, carries = groups.restore(folders, made.initial_carries())
         configs = [folder.config for folder in folders]
         carry = leader.begin(made.algorithm, configs, program.together(carries), step)
@@ -269,7 +269,7 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     """Open a run's agent: the last checkpoint, or the one with the best score."""
     keep_compiled()
     folder = RunFolder.open(Path(run))
-    spec = groups.spec_of(folder)
+    spec = records.spec_of(folder)
     if which not in ("last", "best"):
         raise CharyError(f"which is '{which}', but must be 'last' or 'best'.")
     best = folder.best() if which == "best" else None

@@ -14,7 +14,7 @@ from chary.evaluation.agent import Agent
 from chary.host.files import jsonable, write_whole
 from chary.host.terminal import say
 from chary.runs.folder import SELECTED, RunFolder, find_runs
-from chary.training import groups, plan
+from chary.training import plan, records
 from chary.training.run_config import RunSpec
 from chary.training.start import open_run
 from chary.tune.bandit import Trial, spend
@@ -174,7 +174,7 @@ def _candidates(folders: Sequence[Path], which: str) -> tuple[list[Candidate], l
             why = "diverged" if folder.diverged() else "has no checkpoint yet"
             left_out.append(f"{path.name} {why}")
             continue
-        spec = groups.spec_of(folder)
+        spec = records.spec_of(folder)
         if "held_out" not in folder.config:
             raise CharyError(
                 f"{path}: learned from all episodes, so none is left to compare policies on. Train "
