@@ -9,7 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -167,7 +167,12 @@ def _connected(where: Where) -> ModuleType:
 
 
 def _reach(address: str) -> None:
-    """See whether anybody listens there, if it is HOST:PORT: Ray itself would try for minutes."""
+    """See whether a cluster listens there and takes our token, if it is HOST:PORT: Ray itself would try
+    for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
+        with suppress(ImportError):  # it is not of Ray's public interface
+            from ray._raylet import GcsClient
+
+            GcsClient(address=address)

@@ -8,7 +8,7 @@ differs between two policies is what they do.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -188,14 +188,9 @@ class Fitted:
 
 def modes(agent: Agent, observations: np.ndarray) -> np.ndarray:
     """The policy's actions in [-1, 1], for many rows at once: the same as `act`'s but for rounding."""
-    scaled = agent.scaling.observations(observations)
+    scaled, act = agent.scaling.observations(observations), jax.jit(agent.algorithm.act)
     pieces = [scaled[i : i + PIECE] for i in range(0, len(scaled), PIECE)]
-    return np.concatenate([np.asarray(_modes(agent.algorithm, agent.state, p)) for p in pieces])
-
-
-@partial(jax.jit, static_argnums=0)
-def _modes(algorithm: Any, state: Any, observations: Any) -> Any:
-    return algorithm.act(state, observations)
+    return np.concatenate([np.asarray(act(agent.state, piece)) for piece in pieces])
 
 
 def _looked_at(held_out: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

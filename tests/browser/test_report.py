@@ -9,9 +9,11 @@ from playwright.sync_api import Page, expect
 
 from chary.report.page import write_report
 from chary.report.page_data import page_data
+from chary.report.selection import read_selections
 from chary.report.story import read_runs
 from chary.runs.folder import RunFolder
 from tests.browser.chromium import until, zoom, zoomed
+from tests.report.test_selection import FOUND, written
 from tests.synthetic import synthetic_run
 
 NASTY = "<img src=x onerror=window.pwned=1>"
@@ -150,6 +152,19 @@ def test_a_single_policy_is_no_choice(page: Page, tmp_path: Path) -> None:
     open_offline(page, report_of(tmp_path / "runs"))
     expect(page.locator("#budget p")).to_contain_text("only one policy was evaluated")
     assert page.locator("#budget .plot").count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_verdict_of_select_is_words_and_a_table(page: Page, tmp_path: Path, width: int) -> None:
+    runs = written(tmp_path / "runs")
+    synthetic_run(runs / "a", lines=3, evaluations=2)
+    write_report(page_data(*read_runs([runs]), read_selections([runs])[0]), tmp_path / "page.html")
+    page.set_viewport_size({"width": width, "height": 900})
+    open_offline(page, tmp_path / "page.html")
+    section = page.locator("#selection")
+    expect(section).to_contain_text(FOUND["sentence"])
+    assert section.locator("tbody tr td:nth-child(1)").all_text_contents() == ["a", "<b>"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_what_a_run_is_called_is_shown_and_never_run(page: Page, tmp_path: Path) -> None:

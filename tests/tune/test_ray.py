@@ -31,14 +31,14 @@ from tests.tune.test_sweep import data, specs_of
 __all__ = ["data"]
 
 TORTURE = bool(os.environ.get("CHARY_TORTURE"))
-"""Whether to take longer: more runs and more kills."""
+"""Whether to take longer: longer runs and more kills."""
 LONG: dict[str, Any] = {
     "steps": 20_000 if TORTURE else 8_000,
     "log_every": 500,
     "checkpoint_minutes": 0.0,
 }
-CELLS = 8 if TORTURE else 3
-KILLS = 9 if TORTURE else 3
+CELLS = 8
+KILLS = 9 if TORTURE else 5
 SECRET = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid.uuid4().hex}
 
 
@@ -94,6 +94,9 @@ def _killed(planned: sweep.Sweep) -> None:
     kills: list[str] = []
     with _cluster() as (address, join):
         words = ("sweep", planned.folder, "--on", "ray", "--address", address)
+        stranger = {**OWN_CLUSTER, "RAY_AUTH_TOKEN": uuid.uuid4().hex}
+        refused = run_chary(*words, **stranger)
+        assert refused.returncode == 2 and "token" in refused.stderr, refused.stderr
         with _begun(*words, **OWN_CLUSTER) as process:
             while process.poll() is None:
                 time.sleep(chance.uniform(0.1, 1.0))
