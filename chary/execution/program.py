@@ -106,20 +106,24 @@ def initial_carry(
     """The state before the first step; the metrics' names come from tracing one update."""
     update = trace_update(algorithm, batch_size, observation_size, action_size)
     metrics = update.out_info[1]
-    state = _initial_state(algorithm, keys(seed)[0])
+    state = _initial_state(algorithm)(keys(seed)[0])
     # Arrays of NumPy go to the device as they are, where jnp.zeros would be a program of its own.
     zeros = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), (metrics, np.int32(0)))
     return Carry(state, *jax.device_put(zeros))
 
 
-def _initial_state(algorithm: Algorithm[Any], key: PRNGKeyArray) -> Any:
-    """The state before the first step. Its continuous settings come from a program of their own: all
-    else is one program for every value of them, which is compiled once and then found in the cache."""
+@lru_cache(maxsize=COMPILED)
+def _initial_state(algorithm: Algorithm[Any]) -> Callable[[PRNGKeyArray], Any]:
+    """`begin(key)`: the state before the first step. Its continuous settings come from a program of their
+    own: all else is one program for every value of them, which is compiled once and then found in the
+    cache."""
+    key = jax.eval_shape(lambda: jax.random.key(0))
     fields = getattr(jax.eval_shape(algorithm.init, key), "_fields", ())
     if "hyper" not in fields or algorithm.spread is not None:
-        return jax.jit(algorithm.init)(key)
-    state = jax.jit(lambda key: algorithm.init(key)._replace(hyper=None))(key)
-    return state._replace(hyper=jax.jit(lambda key: algorithm.init(key).hyper)(key))
+        return jax.jit(algorithm.init)
+    rest = jax.jit(lambda key: algorithm.init(key)._replace(hyper=None))
+    hyper = jax.jit(lambda key: algorithm.init(key).hyper)
+    return lambda key: rest(key)._replace(hyper=hyper(key))
 
 
 def draw(key: PRNGKeyArray, step: Any, batch_size: int, size: int) -> tuple[Any, PRNGKeyArray]:

@@ -105,6 +105,7 @@ def memory_in_use() -> float:
     return float(peak if sys.platform == "darwin" else 1024 * peak)
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
     found = {"python": platform.python_version()}

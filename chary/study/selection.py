@@ -84,6 +84,11 @@ class Ranked(NamedTuple):
     def truths(self) -> np.ndarray:
         return np.array([each.mean() for each in self.episodes])
 
+    @property
+    def best(self) -> list[str]:
+        """The candidates with the largest truth."""
+        return [self.names[i] for i in np.flatnonzero(self.truths == self.truths.max())]
+
 
 def rank(plan: Plan, **options: Any) -> list[Ranked]:
     """What `chary select` says of a study's runs, and what the simulator said of them."""
@@ -95,7 +100,11 @@ def _rank_seed(plan: Plan, seed: int, **options: Any) -> Ranked:
     verdict = select([job.folder for job in jobs], **options).verdict
     cells = {str(job.folder): job.cell.name for job in jobs}
     folders = {job.cell.name: job.folder for job in jobs}
+    sentence = verdict.sentence
+    for folder in sorted(cells, key=len, reverse=True):  # no name inside a longer one
+        sentence = sentence.replace(folder, cells[folder])
     verdict = verdict._replace(
+        sentence=sentence,
         rows=tuple(row._replace(name=cells[row.name]) for row in verdict.rows),
         shortlist=tuple(cells[name] for name in verdict.shortlist),
     )

@@ -92,7 +92,7 @@ def _record(r: Ranked) -> dict[str, Any]:
         "outcome": r.verdict.outcome,
         "shortlist": r.verdict.shortlist,
         "sentence": r.verdict.sentence,
-        "best": r.names[int(r.truths.argmax())],
+        "best": r.best,
         "candidates": [
             {
                 "name": row.name,
@@ -117,8 +117,8 @@ def _candidates(r: Ranked, measure: str) -> str:
         for row, truth, rank in zip(r.verdict.rows, r.truths.tolist(), ranks.tolist(), strict=True)
     ]
     return (
-        f"## Seed {r.seed}\n\n{r.verdict.sentence} The truly best one is "
-        f"{r.names[int(r.truths.argmax())]}.\n\n{markdown_table(rows, columns)}"
+        f"## Seed {r.seed}\n\n{r.verdict.sentence} In truth the best: {', '.join(r.best)}.\n\n"
+        f"{markdown_table(rows, columns)}"
     )
 
 

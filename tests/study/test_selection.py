@@ -74,7 +74,10 @@ def test_the_study_as_a_command(
         assert row["regret3"] == 0.0  # there are two
         assert row["spearman_low"] <= row["spearman_high"]
     page = numbers.with_suffix(".md").read_text()
-    assert "chary study selection --dataset" in page and "The truly best one is" in page
+    assert "chary study selection --dataset" in page and "In truth the best: " in page
+    assert str(tmp_path / "runs") not in ranked["sentence"]
+    most = max(candidate["truth"] for candidate in ranked["candidates"])
+    assert ranked["best"] == [c["name"] for c in ranked["candidates"] if c["truth"] == most]
     assert numbers.with_suffix(".png").stat().st_size > 20_000
 
 
