@@ -114,9 +114,9 @@ def initial_carry(
 
 @lru_cache(maxsize=COMPILED)
 def _initial_state(algorithm: Algorithm[Any]) -> Callable[[PRNGKeyArray], Any]:
-    """`begin(key)`: the state before the first step. Its continuous settings come from a program of their
-    own: all else is one program for every value of them, which is compiled once and then found in the
-    cache."""
+    """`begin(key)`: the state before the first step. Its continuous settings come from a program of
+    their own: all else is one program for every value of them, which is compiled once and then found
+    in the cache."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     fields = getattr(jax.eval_shape(algorithm.init, key), "_fields", ())
     if "hyper" not in fields or algorithm.spread is not None:

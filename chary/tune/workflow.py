@@ -37,6 +37,8 @@ HOLDOUT = 0.2
 
 Pair: TypeAlias = tuple[float, float]
 """Beta and alpha."""
+Scored: TypeAlias = tuple[dict[Pair, float], str, Pair | None]
+"""Scores, remark and the pair that is kept, as a step has them."""
 
 
 class Step(NamedTuple):
@@ -50,10 +52,12 @@ class Step(NamedTuple):
     """Of all pairs so far, higher is better."""
     remark: str
     """How they were scored."""
+    kept: Pair | None = None
+    """The preset's pair, where no score shows that another is better."""
 
     @property
     def best(self) -> Pair:
-        return max(self.scores, key=lambda pair: self.scores[pair])
+        return self.kept or max(self.scores, key=lambda pair: self.scores[pair])
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
@@ -64,7 +68,8 @@ class Step(NamedTuple):
     def of(cls, record: dict[str, Any]) -> "Step":
         scores = {(beta, alpha): score for beta, alpha, score in record["scores"]}
         tried = tuple((beta, alpha) for beta, alpha in record["tried"])
-        return cls(record["title"], record["why"], tried, scores, record["remark"])
+        kept = (kept[0], kept[1]) if (kept := record.get("kept")) else None
+        return cls(record["title"], record["why"], tried, scores, record["remark"], kept)
 
 
 class Tuned(NamedTuple):
@@ -92,7 +97,8 @@ def tune(
 ) -> Tuned:
     """Search beta and alpha with at most `budget` pairs, each trained in every seed.
 
-    With `blind`, no simulator is looked at. What is in the folder is resumed.
+    With `blind`, no simulator is looked at, and the preset's pair is kept as long as `chary select`
+    cannot tell it apart from the best. What is in the folder is resumed.
     """
     require(budget >= 2, "budget", budget, "at least 2")
     preset = spec.config.beta, spec.config.alpha
@@ -118,8 +124,7 @@ def tune(
         if before is not None and set(before.scores) == set(cells) and before.title == title:
             steps.append(before)  # what was decided stays decided
         else:
-            scores, remark = score(cells)
-            steps.append(Step(title, why, tuple(new), scores, remark))
+            steps.append(Step(title, why, tuple(new), *score(cells, preset)))
         _write(folder, spec, steps, final_members)
         say(f"best so far: {_words(steps[-1].best)}")
 
@@ -132,13 +137,13 @@ def tune(
     _, alpha = steps[-1].best
     take(
         "Beta raised",
-        f"alpha {alpha:g} was best; less pessimism may lead to better policies.",
+        f"With alpha {alpha:g}: less pessimism may lead to better policies.",
         [(beta, alpha) for beta in RAISED],
     )
     beta, alpha = steps[-1].best
     take(
         "Alpha between",
-        f"beta {beta:g} was best; the budget allows values of alpha between those tried.",
+        f"With beta {beta:g}: the budget allows values of alpha between those tried.",
         [(beta, value) for value in _between(alpha)],
     )
     return Tuned(tuple(steps), command(spec, folder, steps[-1].best, final_members))
@@ -182,8 +187,9 @@ def _specs(spec: RunSpec, folder: Path, pair: Pair, seeds: Sequence[int]) -> lis
     return grid.combinations(spec, folder, varied, seeds)
 
 
-def _by_evaluations(cells: dict[Pair, list[RunSpec]]) -> tuple[dict[Pair, float], str]:
+def _by_evaluations(cells: dict[Pair, list[RunSpec]], preset: Pair) -> Scored:
     """The mean over seeds of each run's last evaluation; a run that diverged has the least of all."""
+    del preset  # is one of them
     found: dict[Pair, list[float | None]] = {}
     for pair, specs in cells.items():
         lasts = [RunFolder.open(spec.folder).last() for spec in specs]
@@ -196,19 +202,23 @@ def _by_evaluations(cells: dict[Pair, list[RunSpec]]) -> tuple[dict[Pair, float]
         pair: sum(least if value is None else value for value in values) / len(values)
         for pair, values in found.items()
     }
-    return scores, "mean score of the last evaluation"
+    return scores, "mean score of the last evaluation.", None
 
 
-def _by_selection(cells: dict[Pair, list[RunSpec]]) -> tuple[dict[Pair, float], str]:
+def _by_selection(cells: dict[Pair, list[RunSpec]], preset: Pair) -> Scored:
     """Minus the mean over seeds of each run's place among all; one that diverged comes last."""
-    found = select([spec.folder for specs in cells.values() for spec in specs])
-    places = {row.name: row.place for row in found.verdict.rows}
+    verdict = select([spec.folder for specs in cells.values() for spec in specs]).verdict
+    places = {row.name: row.place for row in verdict.rows}
     last = float(len(places) + 1)
     scores = {
         pair: -sum(places.get(str(spec.folder), last) for spec in specs) / len(specs)
         for pair, specs in cells.items()
     }
-    return scores, f"minus the place by `chary select`. {found.verdict.sentence}"
+    remark = f"minus the place by `chary select`. {verdict.sentence}"
+    alike = any(str(spec.folder) in verdict.shortlist for spec in cells[preset])
+    if verdict.outcome == "untrusted" or alike:
+        return scores, f"{remark} So the preset's pair is kept.", preset
+    return scores, remark, None
 
 
 def _between(alpha: float) -> list[float]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,8 +44,8 @@ def searched(
     """A search in which no run is trained, and the worth of a pair is known."""
     monkeypatch.setattr(workers, "train_all", lambda *_: None)
 
-    def score(cells: dict[Pair, Any]) -> tuple[dict[Pair, float], str]:
-        return {pair: worth(*pair) for pair in cells}, "known"
+    def score(cells: dict[Pair, Any], _: Pair) -> tuple[dict[Pair, float], str, Pair | None]:
+        return {pair: worth(*pair) for pair in cells}, "known", None
 
     monkeypatch.setattr(workflow, "_by_evaluations", score)
     spec = resolve.resolve("msg", "pointmaze-umaze", "small", None, {"beta": -4.0, "alpha": 0.1})
@@ -63,7 +64,7 @@ def test_the_papers_workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     page = (tmp_path / "tune" / "tune.md").read_text()
     assert tuned.command in page
     assert "| -1 | 0.5 | 1 | new, **best** |" in page
-    assert "alpha 0.5 was best" in page
+    assert "With alpha 0.5: less pessimism" in page
 
 
 def test_a_larger_budget_looks_between_the_alphas(
@@ -106,6 +107,44 @@ def test_without_a_simulator(data_file: Path, capsys: pytest.CaptureFixture[str]
     assert {cell.state for cell in plan.cells} == {"complete"}
     assert all(cell.spec.run.holdout == 0.2 for cell in plan.cells)
     assert all(cell.spec.config.members == 2 for cell in plan.cells)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "shortlist", "best"),
+    [
+        ("untrusted", [(-8.0, 1.0)], (-4.0, 0.1)),
+        ("tied", [(-8.0, 1.0), (-4.0, 0.1)], (-4.0, 0.1)),
+        ("tied", [(-8.0, 1.0), (-8.0, 0.0)], (-8.0, 1.0)),
+        ("better", [(-8.0, 1.0)], (-8.0, 1.0)),
+    ],
+)
+def test_blind_the_presets_pair_is_kept_unless_another_is_better(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    outcome: str,
+    shortlist: list[Pair],
+    best: Pair,
+) -> None:
+    monkeypatch.setattr(workers, "train_all", lambda *_: None)
+    names = {f"beta{b:g}-alpha{a:g}-seed0" for b, a in shortlist}
+
+    def select(folders: list[Path]) -> SimpleNamespace:
+        first = [str(folder) for folder in folders if folder.name in names]
+        rows = [
+            SimpleNamespace(name=str(f), place=1.0 if "beta-8-alpha1-" in f.name else 2.0)
+            for f in folders
+        ]
+        found = SimpleNamespace(outcome=outcome, shortlist=first, sentence="Words.", rows=rows)
+        return SimpleNamespace(verdict=found)
+
+    monkeypatch.setattr(workflow, "select", select)
+    spec = resolve.resolve("msg", "pointmaze-umaze", "small", None, {"beta": -4.0, "alpha": 0.1})
+    tuned = tune(spec, tmp_path / "tune", budget=12, blind=True)
+    assert tuned.steps[0].best == best
+    assert tuned.steps[1].tried[0] == (-2.0, best[1])
+    assert ("the preset's pair is kept" in tuned.steps[0].remark) == (best == (-4.0, 0.1))
+    again = tune(spec, tmp_path / "tune", budget=12, blind=True)
+    assert again == tuned
 
 
 @pytest.mark.parametrize(
