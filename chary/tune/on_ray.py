@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -172,7 +173,5 @@ def _reach(address: str) -> None:
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
-        with suppress(ImportError):  # it is not of Ray's public interface
-            from ray._raylet import GcsClient
-
-            GcsClient(address=address)
+        with suppress(ImportError, AttributeError):  # it is not of Ray's public interface
+            import_module("ray._raylet").GcsClient(address=address)

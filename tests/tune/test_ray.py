@@ -94,9 +94,9 @@ def _killed(planned: sweep.Sweep) -> None:
     kills: list[str] = []
     with _cluster() as (address, join):
         words = ("sweep", planned.folder, "--on", "ray", "--address", address)
-        stranger = {**OWN_CLUSTER, "RAY_AUTH_TOKEN": uuid.uuid4().hex}
-        refused = run_chary(*words, **stranger)
-        assert refused.returncode == 2 and "token" in refused.stderr, refused.stderr
+        with _begun(*words, **OWN_CLUSTER, RAY_AUTH_TOKEN=uuid.uuid4().hex) as stranger:
+            said, _ = stranger.communicate(timeout=120)
+        assert stranger.returncode == 2 and "token" in said and "Traceback" not in said, said
         with _begun(*words, **OWN_CLUSTER) as process:
             while process.poll() is None:
                 time.sleep(chance.uniform(0.1, 1.0))
