@@ -264,3 +264,15 @@ def test_constants_of_the_theory() -> None:
         for heading, key in columns.items():
             if row[heading] != "diverges":
                 assert same(row[heading], entry[key]), (row, key)
+
+
+def test_what_is_said_of_selection_is_what_the_study_found() -> None:
+    found = json.loads((RESULTS / "study-selection-pointmaze-medium.json").read_text())
+    rows = {row["score"]: row for row in found["rows"]}
+    said = text_of(RESULTS / "selection.md")
+    for score in ("place", "bound", "own_value"):
+        row = rows[score]
+        interval = f"{row['spearman_low']:.2f} to {row['spearman_high']:.2f}"
+        assert f"{row['spearman']:.2f}" in said and interval in said
+    assert rows["place"]["regret1"] == 0.0 and rows["preset"]["regret1"] == 1.0
+    assert f"at random {rows['random']['regret1']:.2f}" in said
