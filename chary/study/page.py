@@ -25,16 +25,10 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
     rows = gather(plan, worst)
     run = plan.jobs[0].run
     study = {
-        "study": plan.name,
-        "command": command_line(),
-        "source": source(),
-        "dataset": plan.dataset,
-        "preset": plan.preset,
-        "steps": run.steps,
+        **facts(plan, seconds),
         "eval_episodes": run.eval_episodes,
         "final_episodes": run.final_episodes,
         "act": run.act,
-        "seeds": list(plan.seeds),
         "measure": plan.measure,
         # What a run that diverged counts as.
         "worst": worst,
@@ -45,10 +39,6 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
             if key not in plan.cells[0].changes
         },
         "runs": str(plan.jobs[0].folder.parent),
-        "machine": layout(),
-        "versions": versions(),
-        "seconds": seconds,
-        "training_seconds": training_seconds(plan),
         "rows": rows,
     }
     page, numbers, figure = (out / f"study-{plan.name}.{kind}" for kind in ("md", "json", "png"))
@@ -57,6 +47,39 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
     write_whole(numbers, json.dumps(jsonable(study), indent=1) + "\n")
     draw_study(study, figure)
     return study
+
+
+def facts(plan: "Plan", seconds: float) -> dict[str, Any]:
+    """What every study's file says of where its numbers come from."""
+    return {
+        "study": plan.name,
+        "command": command_line(),
+        "source": source(),
+        "dataset": plan.dataset,
+        "preset": plan.preset,
+        "steps": plan.jobs[0].run.steps,
+        "holdout": plan.jobs[0].run.holdout,
+        "seeds": list(plan.seeds),
+        "machine": layout(),
+        "versions": versions(),
+        "seconds": seconds,
+        "training_seconds": training_seconds(plan),
+    }
+
+
+def provenance(study: dict[str, Any]) -> list[str]:
+    """The facts in words: data, budget, machine and time."""
+    dataset, machine = study["dataset"], study["machine"]
+    listed = ", ".join(f"{name} {number}" for name, number in study["versions"].items())
+    held = f"; {study['holdout']:.0%} of the episodes held out" if study["holdout"] else ""
+    return [
+        f"Data: {dataset['name']}, {dataset['transitions']:,} transitions, fingerprint "
+        f"`{dataset['fingerprint'][:12]}`{held}. {study['steps']:,} steps, preset "
+        f"{study['preset']}, seeds {', '.join(map(str, study['seeds']))}.",
+        f"Machine: {machine['cpu']} ({machine['threads']} cores, {machine['device']}); {listed}. "
+        f"All runs together trained for {duration(study['training_seconds'])}; this command took "
+        f"{duration(study['seconds'])}.",
+    ]
 
 
 def columns(study: dict[str, Any]) -> dict[str, str]:
@@ -120,16 +143,9 @@ def table_rows(study: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _notes(study: dict[str, Any]) -> list[str]:
-    dataset, machine = study["dataset"], study["machine"]
     measure = LABELS[study["measure"]]
-    listed = ", ".join(f"{name} {number}" for name, number in study["versions"].items())
     notes = [
-        f"Data: {dataset['name']}, {dataset['transitions']:,} transitions, fingerprint "
-        f"`{dataset['fingerprint'][:12]}`. {study['steps']:,} steps, preset {study['preset']}, "
-        f"seeds {', '.join(map(str, study['seeds']))}.",
-        f"Machine: {machine['cpu']} ({machine['threads']} cores, {machine['device']}); {listed}. "
-        f"All runs together trained for {duration(study['training_seconds'])}; this command took "
-        f"{duration(study['seconds'])}.",
+        *provenance(study),
         f"The table has each seed's {measure} at the last step ({study['final_episodes']} episodes). "
         "Single evaluations vary, so it also has the mean over the last third of a run's evaluations "
         f"(of {study['eval_episodes']} episodes each during training). Intervals are percentile "

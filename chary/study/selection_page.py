@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from chary.host.files import jsonable, write_whole
-from chary.host.machine import command_line, layout, source, versions
-from chary.host.terminal import duration
 from chary.report.figures import as_text, save_figure
 from chary.report.statistics import LEVEL
 from chary.report.tables import markdown_table, write_page
+from chary.study.page import facts, provenance
 from chary.study.plan import Plan
-from chary.study.results import training_seconds
 from chary.study.selection import FIRST, SCORES, Ranked, summarise
 
 COLUMNS = {
@@ -29,23 +27,11 @@ def write_selection(
     plan: Plan, ranked: Sequence[Ranked], out: Path, *, seconds: float
 ) -> dict[str, Any]:
     """Write study-selection-<dataset>.md, .json and .png into a folder; returns what the JSON holds."""
-    run = plan.jobs[0].run
     measure = "success" if plan.measure == "success" else "return"
     found = {
-        "study": plan.name,
-        "command": command_line(),
-        "source": source(),
-        "dataset": plan.dataset,
-        "preset": plan.preset,
-        "steps": run.steps,
-        "holdout": run.holdout,
-        "episodes": run.final_episodes,
-        "seeds": list(plan.seeds),
+        **facts(plan, seconds),
+        "episodes": plan.jobs[0].run.final_episodes,
         "measure": measure,
-        "machine": layout(),
-        "versions": versions(),
-        "seconds": seconds,
-        "training_seconds": training_seconds(plan),
         "rows": summarise(ranked),
         "ranked": [_record(r) for r in ranked],
     }
@@ -123,17 +109,9 @@ def _candidates(r: Ranked, measure: str) -> str:
 
 
 def _notes(found: dict[str, Any]) -> list[str]:
-    dataset, machine = found["dataset"], found["machine"]
-    listed = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
     measure = found["measure"]
     return [
-        f"Data: {dataset['name']}, {dataset['transitions']:,} transitions, fingerprint "
-        f"`{dataset['fingerprint'][:12]}`; {found['holdout']:.0%} of the episodes held out. "
-        f"{found['steps']:,} steps, preset {found['preset']}, seeds "
-        f"{', '.join(map(str, found['seeds']))}.",
-        f"Machine: {machine['cpu']} ({machine['threads']} cores, {machine['device']}); {listed}. "
-        f"All runs together trained for {duration(found['training_seconds'])}; this command took "
-        f"{duration(found['seconds'])}.",
+        *provenance(found),
         f"The truth is the mean {measure} of {found['episodes']} episodes at the last step, by the "
         f"mode. regret@k is how much {measure} is lost by trying only the first k. Means over "
         f"seeds, with {LEVEL:.0%} bootstrap intervals: of the correlation over candidates and "
