@@ -276,3 +276,19 @@ def test_what_is_said_of_selection_is_what_the_study_found() -> None:
         assert f"{row['spearman']:.2f}" in said and interval in said
     assert rows["place"]["regret1"] == 0.0 and rows["preset"]["regret1"] == 1.0
     assert f"at random {rows['random']['regret1']:.2f}" in said
+
+
+def test_what_is_said_of_selection_on_hopper_is_what_the_study_found() -> None:
+    found = json.loads((RESULTS / "study-selection-hopper-medium-v2.json").read_text())
+    rows = {row["score"]: row for row in found["rows"]}
+    said = text_of(RESULTS / "selection.md").partition("## Hopper-medium")[2]
+    place = rows["place"]
+    interval = f"{place['spearman_low']:.2f} to {place['spearman_high']:.2f}"
+    assert f"{place['spearman']:.2f} ({interval})" in said
+    assert f"({rows['outside']['spearman']:.2f})" in said
+    assert f"({rows['own_value']['spearman']:.2f})" in said
+    (ranked,) = found["ranked"]
+    truths = {c["name"]: c["truth"] for c in ranked["candidates"]}
+    first = ranked["candidates"][0]["name"]
+    assert [first] == ranked["best"] and ranked["outcome"] == "tied"
+    assert f"return {truths[first]:,.0f}; a clone has {truths['bc']:,.0f}" in said
