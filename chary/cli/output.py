@@ -30,9 +30,7 @@ def show(
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(
-        title=title or None, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD
-    )
+    table = Table(header_style="bold", box=box.SIMPLE_HEAD)
     for key, heading in columns.items():
         numeric = any(isinstance(row.get(key), int | float) for row in rows)
         justify = "right" if numeric else "left"
@@ -40,4 +38,7 @@ def show(
     for row in rows:
         table.add_row(*(escape(cell_text(row.get(key))) for key in columns))
     # A pipe has no width of its own; a narrow guess would fold every cell.
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    if title:  # not the table's own, which would be folded to the table's width
+        console.print(escape(title), highlight=False)
+    console.print(table)

@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
     rows = [{"beta": b, "alpha": a, "score": s} for (b, a), s in last.scores.items()]
     rows.sort(key=lambda row: -row["score"])
     columns = {"beta": "beta", "alpha": "alpha", "score": "score"}
-    show(rows, columns, as_json=parsed.json, title=last.remark, command=tuned.command)
+    show(rows, columns, as_json=parsed.json, title=f"Score: {last.remark}", command=tuned.command)
     if not parsed.json:
         print(f"Train the last run:\n  {tuned.command}")
     return 0

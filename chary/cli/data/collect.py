@@ -10,13 +10,13 @@ from chary.cli.data.catalogue import describe
 from chary.cli.output import Flag, show
 from chary.config import require
 from chary.data import formats, load
-from chary.data.collect import antmaze, locomotion
+from chary.data.collect import antmaze, cartpole, locomotion
 from chary.data.collect.controllers import MUST_HOLD, Controller, read_controller
 from chary.data.dataset import Dataset
 from chary.data.sources import collected
 from chary.errors import CharyError, unknown_name
 
-NAMES = (*collected.TRANSITIONS, *antmaze.MAZES, *locomotion.NAMES)
+NAMES = (*collected.TRANSITIONS, *antmaze.MAZES, cartpole.NAME, *locomotion.NAMES)
 Files = Annotated[
     tyro.conf.UseAppendAction[tuple[str, ...]],
     tyro.conf.arg(aliases=("--policy",), metavar="FILE[:SHARE]"),
@@ -37,8 +37,8 @@ def collect(
     """Collect a dataset on all cores. After an interruption the same command resumes.
 
     Args:
-        name: pointmaze-*, maze2d-*, antmaze-*, or a robot (hopper, halfcheetah, walker2d, ant)
-            followed by -random, -medium, -expert, -medium-expert, -mixed or nothing.
+        name: pointmaze-*, maze2d-*, antmaze-*, rlu-cartpole-swingup, or a robot (hopper, halfcheetah,
+            walker2d, ant) followed by -random, -medium, -expert, -medium-expert, -mixed or nothing.
         controller: npz file of a trained policy. antmaze needs a goal-reaching ant. Robots take one or
             more files; FILE:SHARE sets a file's share of the data.
         steps: Number of transitions. If omitted: the dataset's own number.
@@ -56,22 +56,25 @@ def collect(
     require(noise is None or 0 <= noise < inf, "noise", noise, "0 or more, and finite")
     if out is not None:
         formats.format_of(out)  # a wrong ending is noticed before the work
+    scripted = name in collected.TRANSITIONS or name == cartpole.NAME
+    if scripted and (controller or noise is not None or deterministic):
+        raise CharyError(
+            f"{name} has a controller of its own: --controller, --noise and "
+            "--deterministic are for antmaze and the robots."
+        )
     if name in collected.TRANSITIONS:
-        if controller or noise is not None or deterministic:
-            raise CharyError(
-                f"{name} has a waypoint controller of its own: --controller, --noise and "
-                "--deterministic are for antmaze and the robots."
-            )
         dataset, where = _collect_maze(name, steps, seed, out)
     else:
         where = out or Path(f"{name}.hdf5")
         if where.exists():
             raise CharyError(f"{where}: already there. Choose another --out, or remove it.")
-        acting = {"seed": seed, "deterministic": deterministic, "out": where}
+        size = {} if steps is None else {"transitions": steps}
+        acting = {"seed": seed, "deterministic": deterministic, "out": where, **size}
         acting |= {} if noise is None else {"noise": noise}
-        acting |= {} if steps is None else {"transitions": steps}
         policies, shares = _read_policies(controller)
-        if name in antmaze.MAZES:
+        if name == cartpole.NAME:
+            dataset = cartpole.collect_cartpole(seed=seed, out=where, **size)
+        elif name in antmaze.MAZES:
             if len(policies) != 1:
                 raise CharyError(
                     f"{name}: needs one goal-reaching ant, but {len(policies)} given: --controller "

@@ -3,12 +3,14 @@
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from glob import glob
 from pathlib import Path
 
 import numpy as np
 
+from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.data.formats import tfrecord
 from chary.data.sources import NamedDataset
@@ -60,7 +62,9 @@ def shards(path: Path) -> list[Path]:
 
 
 def read(name: str, path: Path) -> Dataset:
-    """The named dataset in one shard or several."""
+    """The named dataset in one shard or several, or in a file of chary's own."""
+    if path.suffix.lower() in formats.FORMATS:
+        return replace(formats.read(path), name=name)
     files = shards(path)
     if not files:
         raise CharyError(f"{path}: no shards there; their names end like train-00000-of-00100.")

@@ -175,5 +175,5 @@ def test_the_command(
     assert "give a share to every file" in collect("hopper", *some, "--out", out)
     assert "needs one goal-reaching ant, but 0 given" in collect("antmaze-umaze-v2", "--out", out)
     assert "--noise is -1.0" in collect("hopper-random", "--noise", -1, "--out", out)
-    assert "waypoint controller of its own" in collect("pointmaze-umaze", "--policy", hopper)
+    assert "controller of its own" in collect("pointmaze-umaze", "--policy", hopper)
     assert "Did you mean hopper-mixed" in collect("hopper-mixd", "--out", out)
