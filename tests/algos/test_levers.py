@@ -288,7 +288,17 @@ def test_critics_of_bins_learn_by_cross_entropy(targets: str) -> None:
     assert float(metrics["critic/q"]) == pytest.approx(np.mean(logged), abs=1e-4)
 
 
-@pytest.mark.parametrize("ensemble", ["multihead", "mimo", "batch", "tree", "prior", "dropout"])
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        "multihead",
+        "batch",
+        *(
+            pytest.param(kind, marks=pytest.mark.long)
+            for kind in ("mimo", "tree", "prior", "dropout")
+        ),
+    ],
+)
 def test_every_kind_of_ensemble_can_have_bins(ensemble: str) -> None:
     config = config_of(
         ensemble=ensemble, members=4, critic_loss="hl-gauss", value_range=(LOW, HIGH), bins=BINS

@@ -24,6 +24,7 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("short", "jobs_here")
+@pytest.mark.long
 def test_the_demo_compares_data_cloning_and_msg_and_draws_them(tmp_path: Path) -> None:
     rows, figure, report = demo.run_demo(tmp_path / "out", seed=0)
     assert [row["name"] for row in rows] == ["data", "bc", "msg"]

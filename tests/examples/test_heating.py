@@ -108,6 +108,7 @@ def test_no_transition_spans_a_missing_reading(example: tuple[Any, Any], tmp_pat
     assert uneven_scales(train.observations) is not None
 
 
+@pytest.mark.long
 def test_doubt_grows_off_the_data_in_physical_units(
     example: tuple[Any, Any], tmp_path: Path
 ) -> None:

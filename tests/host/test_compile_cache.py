@@ -12,6 +12,7 @@ from chary.host import compile_cache as compiled
 from tests.conftest import run_chary
 
 
+@pytest.mark.long
 def test_the_second_start_compiles_nothing(dataset: Dataset, tmp_path: Path) -> None:
     formats.write(dataset, tmp_path / "data.npz")
     entries: list[set[Path]] = []

@@ -160,6 +160,7 @@ def test_interrupted_then_killed_it_ends_in_the_same_table(
     assert resumed == at_once  # but for the time it took
 
 
+@pytest.mark.long
 def test_runs_that_diverge_are_counted_and_sizes_are_drawn(maze_file: Path, tmp_path: Path) -> None:
     """A weight of -1e12 makes the objective of two members senseless, and is nothing to one."""
     cells = ["--sizes", 1, 2, "--betas", -1e12, "--alphas", 0, "--seeds", 0, "--steps", 30]
@@ -191,6 +192,7 @@ def test_another_run_in_a_folder_is_refused_before_anything_is_trained(
     assert [path.name for path in tmp_path.iterdir()] == ["shared-min-seed1"]
 
 
+@pytest.mark.long
 def test_a_run_that_fails_is_named_and_the_others_are_kept(
     whole: Path, maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,6 +248,7 @@ def test_unknown_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown study 'sizes'. Did you mean size?" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_algorithms_are_compared_each_with_its_own_settings(
     maze_file: Path,
     tmp_path: Path,

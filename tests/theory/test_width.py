@@ -22,6 +22,7 @@ SMALL = WidthConfig(
 
 
 @pytest.mark.usefixtures("jobs_here")
+@pytest.mark.long
 def test_wide_ntk_networks_are_the_infinitely_wide_one(tmp_path: Path) -> None:
     result = width.run_width(SMALL, tmp_path)
     table = {(row["network"], row.get("width")): row for row in width.rows(result)}

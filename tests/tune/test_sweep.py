@@ -124,6 +124,7 @@ def test_cells_are_trained_once_and_are_ordinary_runs(
     assert (tmp_path / "alone" / "metrics.jsonl").read_bytes() == logged
 
 
+@pytest.mark.long
 def test_an_interrupted_cell_is_resumed_to_the_same_bits(data: Path, tmp_path: Path) -> None:
     (first, _) = sweep.create(
         tmp_path, specs_of(data, tmp_path, eval_every=10, final_episodes=1)
@@ -161,6 +162,7 @@ def test_cells_that_go_together(data: Path, tmp_path: Path) -> None:
     assert numbers(together=True, at_once=2) == [[0, 1, 2], [3, 4, 5], [6], [7], [8]]
 
 
+@pytest.mark.long
 def test_cells_trained_together_are_ordinary_runs_and_resume(data: Path, tmp_path: Path) -> None:
     specs = specs_of(data, tmp_path / "a", seeds=(0, 1))[1::2]  # of one structure
     first, second = sweep.create(tmp_path / "a", specs).cells
@@ -185,6 +187,7 @@ def test_cells_trained_together_are_ordinary_runs_and_resume(data: Path, tmp_pat
     assert RunFolder.open(first.folder).config["layout"]["population"]["index"] == 0
 
 
+@pytest.mark.long
 def test_a_whole_sweep_in_processes_of_its_own(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
