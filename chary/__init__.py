@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chary.data import load
     from chary.data.dataset import Dataset
     from chary.data.memory import dataset, from_frame
-    from chary.evaluation.agent import Agent, Uncertainty
+    from chary.evaluation.agent import Agent, Decision, Uncertainty
     from chary.evaluation.rollouts import EvalResult
     from chary.training.start import open_run, resume, train, train_population
 
@@ -27,6 +27,7 @@ __all__ = [
     "Agent",
     "CharyError",
     "Dataset",
+    "Decision",
     "EvalResult",
     "Uncertainty",
     "__version__",
@@ -44,6 +45,7 @@ moved.install()
 # Imported when first used: `chary --help` must not wait for JAX.
 _HOMES = {
     "Agent": "chary.evaluation.agent",
+    "Decision": "chary.evaluation.agent",
     "Uncertainty": "chary.evaluation.agent",
     "Dataset": "chary.data.dataset",
     "EvalResult": "chary.evaluation.rollouts",

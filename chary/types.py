@@ -49,6 +49,9 @@ class Algorithm(Generic[State]):
     """`beta(state)`: the weight of the standard deviation in the lower confidence bound."""
     validate: Callable[[State, Batch], Float[Array, ""]] | None = None
     """`validate(state, batch)`: a held-out score, higher is better; None where none makes sense."""
+    noise: Callable[..., Float[Array, "batch action"]] | None = None
+    """`noise(observations)`: for a policy that turns noise into actions, what it takes without a key;
+    `act` then takes `noise=` too. None for other policies."""
     wants_next_actions: bool = False
     """Whether `update` looks at the batch's `next_actions`; others need not pay for them."""
     spread: Any = None

@@ -241,11 +241,22 @@ def make_fql(config: FQLConfig, observation_size: int, action_size: int) -> Algo
         observations: Float[Array, "batch observation"],
         *,
         key: PRNGKeyArray | None = None,
+        noise: Float[Array, "batch action"] | None = None,
     ) -> Float[Array, "batch action"]:
-        if key is None:
-            noise = settled_noise(observations, action_size)
-        else:
+        if key is not None:
             noise = jax.random.normal(key, (len(observations), action_size))
+        elif noise is None:
+            noise = settled(observations)
         return jnp.clip(state.policy.params(observations, noise), -1.0, 1.0)
 
-    return Algorithm(init, update, act, valuing(ensemble.values), beta=lambda _: jnp.float32(0.0))
+    def settled(observations: Float[Array, "batch observation"]) -> Float[Array, "batch action"]:
+        return settled_noise(observations, action_size)
+
+    return Algorithm(
+        init,
+        update,
+        act,
+        valuing(ensemble.values),
+        beta=lambda _: jnp.float32(0.0),
+        noise=settled,
+    )

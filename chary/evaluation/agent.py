@@ -10,11 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
 from chary.envs import Task
 from chary.errors import CharyError
 from chary.evaluation.acting import MODE, Acting, resolve
 from chary.evaluation.inputs import UNNAMED, Invalid, Names, actions_of, rows_of
+from chary.evaluation.limits import FLAG_RATE, Limits, limits_of
 from chary.evaluation.own_env import own_task
 from chary.evaluation.rollouts import Act, EvalResult, Moments, evaluate
 from chary.networks.targets import lower_confidence_bound, mean_and_std
@@ -37,6 +39,33 @@ class Uncertainty(NamedTuple):
     """mean + beta * std, the bound that the policy maximises. Minus infinity where std is infinite."""
 
 
+class Decision(NamedTuple):
+    """What to do in each state, how sure the critics are, and whether the data knows the state."""
+
+    action: np.ndarray
+    """(batch, action): the policy's mode; NaN for an invalid observation."""
+    mean: np.ndarray | None
+    """The critics' values of the action, as in `Uncertainty`; None without critics."""
+    std: np.ndarray | None
+    lcb: np.ndarray | None
+    outside_data: np.ndarray
+    """(batch,), bool: do not trust the action."""
+    reason: np.ndarray
+    """(batch,): why, in words; empty inside the data."""
+    distance: np.ndarray
+    """From the nearest logged states, in deviations of the data."""
+
+
+REASONS = (
+    "",
+    "the critics disagree",
+    "far from logged states",
+    "the critics disagree, and far from logged states",
+    "not a finite number, or out of bounds",
+)
+INVALID = 4
+
+
 class Agent:
     """A trained policy with its critics. Made by `chary.train` and `chary.open_run`."""
 
@@ -51,6 +80,7 @@ class Agent:
         folder: Path,
         env: str | None = None,
         names: Names = UNNAMED,
+        limits: Limits | None = None,
     ):
         self.algorithm = algorithm
         self.state = state
@@ -64,6 +94,8 @@ class Agent:
         """The simulator named by the run; it is made when needed."""
         self.names = names
         """Names of the data's columns, if known."""
+        self.limits = limits
+        """Where the data ends, if that was recorded."""
 
     def act(
         self,
@@ -149,6 +181,53 @@ class Agent:
             np.where(known, std, np.float32(np.inf)),
             np.where(known, lcb, np.float32(-np.inf)),
         )
+
+    def decide(
+        self,
+        observations: np.ndarray,
+        actions: np.ndarray | None = None,
+        *,
+        flag_rate: float = FLAG_RATE,
+        invalid: Invalid = "refuse",
+    ) -> Decision:
+        """The policy's action in each state, its value, and whether the state is outside the data.
+
+        On data like the logged, `flag_rate` of the states are flagged. With `actions`, those are judged
+        instead of the policy's, somebody else's for example. Invalid inputs are an error; with
+        `invalid="outside"` they are flagged.
+        """
+        limits = self.known_limits()
+        threshold = limits.thresholds(flag_rate)
+        size = len(limits.centre)
+        rows = rows_of("observations", observations, size, self.names.observations, invalid=invalid)
+        acted = self.act(rows.values)
+        asked = acted if actions is None else np.atleast_2d(actions)
+        sound, doubted, believed = rows.sound, np.zeros(len(acted), bool), (None, None, None)
+        if self.algorithm.values is not None and self.algorithm.beta is not None:
+            judged = self.uncertainty(observations, asked, invalid=invalid)
+            sound, doubted = np.isfinite(judged.std), judged.std > threshold.spread
+            believed = judged.mean, judged.std, judged.lcb
+        distance = np.where(rows.sound, limits.distance(rows.values), np.float32(np.inf))
+        kind = np.where(sound, doubted + 2 * (distance > threshold.distance), INVALID)
+        action = np.where(rows.sound[:, None], acted, np.float32(np.nan))
+        return Decision(action, *believed, kind > 0, np.array(REASONS)[kind], distance)
+
+    def set_limits(self, dataset: Dataset, held_out: Dataset | None = None) -> None:
+        """Record where the data ends for an agent that does not know, of an earlier checkpoint, say.
+
+        `dataset` is what it has learned from, `held_out` episodes that it has not.
+        """
+        self.limits = limits_of(self, dataset, held_out, step=-1)
+
+    def known_limits(self) -> Limits:
+        """Where the data ends; an error where that was not recorded."""
+        if self.limits is None:
+            raise CharyError(
+                f"{self.folder}: does not say where its data ends. That is recorded at the end of "
+                f"training, for the last step: `chary resume {self.folder}` adds it to an old run. For "
+                "another checkpoint call agent.set_limits(dataset)."
+            )
+        return self.limits
 
     def evaluate(
         self,

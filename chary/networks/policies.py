@@ -235,7 +235,7 @@ class MixturePolicy(eqx.Module):
         return cls(MLP.init(observation_size, hidden, 3 * parts * action_size, key=key), parts)
 
     def __call__(self, observations: Float[Array, "batch observation"]) -> TanhMixture:
-        outputs = self.network(observations).reshape(len(observations), -1, 3, self.parts)
+        outputs = self.network(observations).reshape(observations.shape[0], -1, 3, self.parts)
         logits, loc, raw_scale = jnp.moveaxis(outputs, -2, 0)
         return TanhMixture(logits, loc, jax.nn.softplus(raw_scale) + MINIMUM_SCALE)
 

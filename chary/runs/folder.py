@@ -7,6 +7,7 @@
     evals.jsonl     one line an evaluation, with every episode's return and length, and how it acted
     diagnostics/    <step>.npz, what the critics thought at each evaluation
     checkpoints/    <step>/, the newest few and the best
+    limits.npz      where the data ends: logged states, and the doubt on rows put aside
     diverged.json   only where training diverged: at which step, and why
     tensorboard/    event files, where they were asked for
 
@@ -16,6 +17,8 @@ Lines are appended whole. Resuming cuts every log back to the step of the checkp
 import json
 import math
 import os
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,9 +39,11 @@ NAMES = {
     "diagnostics",
     "checkpoints",
     "diverged.json",
+    "limits.npz",
     "tensorboard",
 }
 """What a run folder may hold; names that begin with a dot are passed over."""
+LIMITS = "limits.npz"
 SELECTED = "select.json"
 """What `chary select` leaves beside runs."""
 NEWEST_KEPT = 2
@@ -186,6 +191,21 @@ class RunFolder:
         """Files of diagnostics, oldest first."""
         files = (self.path / "diagnostics").glob("*.npz")
         return sorted((f for f in files if f.stem.isdecimal()), key=lambda f: int(f.stem))
+
+    def save_limits(self, arrays: dict[str, np.ndarray]) -> None:
+        """Keep where the data ends, as the run sees it."""
+        with whole(self.path / LIMITS) as temporary:
+            np.savez_compressed(temporary, allow_pickle=False, **arrays)
+
+    def limits(self) -> dict[str, np.ndarray] | None:
+        """Where the data ends; None where it was not recorded. A damaged file raises ValueError."""
+        try:
+            with np.load(self.path / LIMITS, allow_pickle=False) as file:
+                return dict(file)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+            raise ValueError(str(error)) from error
 
     @property
     def checkpoint_folder(self) -> Path:

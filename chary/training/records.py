@@ -13,9 +13,12 @@ from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
 from chary.data.summary import summarise
 from chary.errors import CharyError
+from chary.evaluation.agent import Agent
+from chary.evaluation.limits import Limits, limits_of
 from chary.execution.config import Execution
 from chary.host.machine import command_line, layout, source, versions
 from chary.runs.folder import RunFolder
+from chary.training.plan import kept_out, split
 from chary.training.run_config import RunConfig, RunSpec
 from chary.version import __version__
 
@@ -102,6 +105,36 @@ def keep_summary(folders: Sequence[RunFolder], dataset: Dataset) -> None:
         summary = summarise(dataset, task.maze if task else None, normalised=normalised)
         for folder in without:
             folder.write_data(summary)
+
+
+def keep_limits(folder: RunFolder, agent: Agent, dataset: Dataset, run: RunConfig) -> None:
+    """Write down where the data ends for the critics of the last step, and tell the agent."""
+    step = folder.checkpoint_steps()[-1]
+    agent.limits = limits_at(folder, step)
+    if agent.limits is None:
+        agent.limits = limits_of(agent, *known_and_held_out(dataset, run), step)
+        folder.save_limits(agent.limits.arrays())
+
+
+def known_and_held_out(dataset: Dataset, run: RunConfig) -> tuple[Dataset, Dataset | None]:
+    """What a run learned from, and the episodes that it did not, if any."""
+    learned_from, validated_on = split(dataset, run)
+    return learned_from, kept_out(dataset, run)[1] or validated_on
+
+
+def limits_at(folder: RunFolder, step: int) -> Limits | None:
+    """What was written down; None for another step than the last, or where it was not."""
+    try:
+        arrays = folder.limits()
+        limits = None if arrays is None else Limits.of_arrays(arrays)
+    except (ValueError, KeyError, TypeError) as error:
+        warnings.warn(
+            f"{folder.path}/limits.npz: cannot be read ({error}). Delete it; `chary resume "
+            f"{folder.path}` makes it again.",
+            stacklevel=2,
+        )
+        return None
+    return limits if limits is not None and limits.step == step else None
 
 
 def already(folder: RunFolder, home: Path | None = None) -> str:

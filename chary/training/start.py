@@ -237,10 +237,23 @@ def resume_group(
         carry = leader.begin(made.algorithm, configs, program.together(carries), step)
         forecast = Forecast(made.title, made.run.steps, made.flops, ask=not yes)
         carry = loop.run_loop(made, folders, carry, step, forecast)
-        return {
+        agents = {
             folder.path: None if folder.diverged() else made.agent(carry, lane)
             for lane, folder in enumerate(folders)
         }
+        for folder, agent in zip(folders, agents.values(), strict=True):
+            if agent is not None and made.run.final_episodes:
+                records.keep_limits(folder, agent, dataset, made.run)
+        return agents
+
+
+def set_limits(agent: Agent) -> None:
+    """Tell an agent where its data ends, for which the data is loaded once more."""
+    folder = RunFolder.open(agent.folder)
+    run = records.spec_of(folder).run
+    dataset = _load_again(agent.folder, run)
+    _check_data(folder, dataset)
+    agent.set_limits(*records.known_and_held_out(dataset, run))
 
 
 def _check_data(folder: RunFolder, dataset: Dataset) -> None:
@@ -281,10 +294,11 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     made = algos.build(spec.algorithm, spec.config, *sizes)
     like = program.initial_carry(made, spec.config.batch_size, *sizes, seed=spec.run.seed)
     steps = [best["step"]] if best else folder.checkpoint_steps()[::-1]
-    _, (carry,), damage = groups.restore_all([folder], [like], steps)
+    step, (carry,), damage = groups.restore_all([folder], [like], steps)
     for line in damage:
         warnings.warn(f"{line} Using an earlier one.", stacklevel=2)
     names = folder.config.get("columns", {})
+    limits = records.limits_at(folder, step)
     return Agent(
         made,
         carry.state,
@@ -294,4 +308,5 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
         folder=folder.path,
         env=spec.run.env,
         names=Names(*(tuple(names.get(part, ())) for part in Names._fields)),
+        limits=limits,
     )
