@@ -119,7 +119,7 @@ def compare(
     found = run(observations=rows, **given, **settled_noise(agent, rows))
     action_error = _largest(np.abs(found["action"] - own.action) / (high - low))
     value_error = 0.0
-    if own.mean is not None and own.std is not None and own.lcb is not None:
+    if agent.algorithm.values is not None:
         scale = max(_largest(np.abs(own.mean)), _largest(own.std[:-1]), 1e-9)
         for name, value in (("mean", own.mean), ("std", own.std), ("lcb", own.lcb)):
             value_error = max(value_error, _largest(np.abs(found[name][:-1] - value[:-1]) / scale))

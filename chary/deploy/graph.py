@@ -4,6 +4,7 @@ JAX traces the function with a batch of unknown size, so whatever networks it ha
 algorithms, all kinds of ensemble, users' own. What depends on no input is computed here, once.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -298,8 +299,8 @@ class _Builder:
             return value
 
         def size(axes: tuple[int, ...]) -> int | None:
-            sizes = [shape[axis] for axis in axes]
-            return None if None in sizes else int(np.prod(sizes, dtype=int))
+            known = [size for size in (shape[axis] for axis in axes) if size is not None]
+            return math.prod(known) if len(known) == len(axes) else None
 
         return self._reshape(value, (*(shape[a] for a in batch), size(rows), size(columns)))
 

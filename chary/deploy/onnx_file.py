@@ -123,11 +123,11 @@ class _Writer:
         self.emit("Not", [self.emit("Equal", inputs, f"{output}.equal")], output)
 
     def _log1p(self, inputs: list[str], output: str) -> None:
-        one = self.constant(f"{output}.one", np.float32(1.0))
+        one = self.constant(f"{output}.one", np.array(1.0, np.float32))
         self.emit("Log", [self.emit("Add", [*inputs, one], f"{output}.sum")], output)
 
     def _expm1(self, inputs: list[str], output: str) -> None:
-        one = self.constant(f"{output}.one", np.float32(1.0))
+        one = self.constant(f"{output}.one", np.array(1.0, np.float32))
         self.emit("Sub", [self.emit("Exp", inputs, f"{output}.exp"), one], output)
 
     def _isfinite(self, inputs: list[str], output: str) -> None:

@@ -28,7 +28,7 @@ def write(path: Path, function: Callable[..., dict[str, Any]], inputs: Mapping[s
 
 def read(path: Path) -> Callable[..., dict[str, np.ndarray]]:
     """A function of the inputs by name."""
-    program = export.deserialize(bytearray(path.read_bytes()))
+    program: Any = export.deserialize(bytearray(path.read_bytes()))
 
     def run(**inputs: np.ndarray) -> dict[str, np.ndarray]:
         return {name: np.asarray(value) for name, value in program.call(inputs).items()}

@@ -44,10 +44,10 @@ class Decision(NamedTuple):
 
     action: np.ndarray
     """(batch, action): the policy's mode; NaN for an invalid observation."""
-    mean: np.ndarray | None
-    """The critics' values of the action, as in `Uncertainty`; None without critics."""
-    std: np.ndarray | None
-    lcb: np.ndarray | None
+    mean: np.ndarray
+    """The critics' values of the action, as in `Uncertainty`; NaN without critics."""
+    std: np.ndarray
+    lcb: np.ndarray
     outside_data: np.ndarray
     """(batch,), bool: do not trust the action."""
     reason: np.ndarray
@@ -202,15 +202,15 @@ class Agent:
         rows = rows_of("observations", observations, size, self.names.observations, invalid=invalid)
         acted = self.act(rows.values)
         asked = acted if actions is None else np.atleast_2d(actions)
-        sound, doubted, believed = rows.sound, np.zeros(len(acted), bool), (None, None, None)
+        sound, doubted = rows.sound, np.zeros(len(acted), bool)
+        mean = std = lcb = np.full(len(acted), np.nan, np.float32)
         if self.algorithm.values is not None and self.algorithm.beta is not None:
-            judged = self.uncertainty(observations, asked, invalid=invalid)
-            sound, doubted = np.isfinite(judged.std), judged.std > threshold.spread
-            believed = judged.mean, judged.std, judged.lcb
+            _, mean, std, lcb = self.uncertainty(observations, asked, invalid=invalid)
+            sound, doubted = np.isfinite(std), std > threshold.spread
         distance = np.where(rows.sound, limits.distance(rows.values), np.float32(np.inf))
         kind = np.where(sound, doubted + 2 * (distance > threshold.distance), INVALID)
         action = np.where(rows.sound[:, None], acted, np.float32(np.nan))
-        return Decision(action, *believed, kind > 0, np.array(REASONS)[kind], distance)
+        return Decision(action, mean, std, lcb, kind > 0, np.array(REASONS)[kind], distance)
 
     def set_limits(self, dataset: Dataset, held_out: Dataset | None = None) -> None:
         """Record where the data ends for an agent that does not know, of an earlier checkpoint, say.

@@ -35,7 +35,7 @@ def named(names: Any, quick: tuple[str, ...]) -> list[Any]:
 def an_agent(folder: Path, algorithm: str, **changes: Any) -> Agent:
     """An untrained agent, on data whose bounds and scales are not 1."""
     dataset = walks()
-    low, high = np.float32([-2.0, 0.0]), np.float32([2.0, 5.0])
+    low, high = np.array([[-2.0, 0.0], [2.0, 5.0]], np.float32)
     actions = low + 0.5 * (dataset.actions + 1.0) * (high - low)
     dataset = replace(dataset, actions=actions, action_low=low, action_high=high)
     config = algos.entry(algorithm).config()

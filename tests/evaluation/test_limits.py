@@ -111,7 +111,7 @@ def test_without_critics_the_distance_alone_decides() -> None:
     agent = untrained(dataset, critics=False)
     agent.set_limits(dataset)
     decision = agent.decide(np.concatenate([dataset.observations[:4], np.full((1, 3), 50.0)]))
-    assert decision.mean is None and decision.std is None and decision.lcb is None
+    assert np.isnan([decision.mean, decision.std, decision.lcb]).all()
     assert decision.outside_data[-1]
 
 
