@@ -1,4 +1,5 @@
 import json
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from chary.errors import CharyError
 from chary.evaluation.agent import Agent
 from tests.evaluation.test_limits import walks
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = ("msg", "bc", "fbrc", "fql")
 KINDS = ("multihead", "mimo", "dropout")
 """A program each: the others stand with the long tests."""
@@ -163,6 +165,32 @@ def test_the_reader_needs_numpy_alone(exported: tuple[Agent, Path]) -> None:
         reader.Agent(folder / "agent.npz").decide(np.zeros(4))
     with pytest.raises(ValueError, match="2 observation"):
         reader.Agent(folder / "agent.npz").decide(np.zeros((2, 3)), np.zeros((1, 2)))
+
+
+def test_the_example_acts_by_onnxruntime(
+    exported: tuple[Agent, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = EXAMPLES / "act_onnx.py"
+    monkeypatch.setattr(sys, "argv", [str(path), str(exported[1] / "agent.onnx")])
+    runpy.run_path(str(path))
+    said = capsys.readouterr().out
+    assert "learned from walks by msg" in said and "outside data" in said
+
+
+def test_the_control_loop_hands_back_where_the_data_ends() -> None:
+    loop = runpy.run_path(str(EXAMPLES / "fall_back.py"))
+
+    class Doubts:
+        """Acts with full power, and doubts what is hot."""
+
+        def decide(self, observation: np.ndarray) -> dict[str, np.ndarray]:
+            return {"action": np.array([[5.0]]), "outside_data": np.array([observation[0] > 70])}
+
+    _, handed, steps = loop["run"](Doubts(), broken=False, seed=0)
+    _, handed_if_broken, _ = loop["run"](Doubts(), broken=True, seed=0)
+    assert steps == 60 and 0 < handed < handed_if_broken
 
 
 def test_a_file_that_is_not_the_agent_is_not_written(
