@@ -7,9 +7,9 @@
     chary export runs/tank --out agent.npz
     python examples/fall_back.py agent.npz
 
-The tank of docs/own-data.md is heated by the exported policy. In every second run its sensor breaks after
-half of the time and reads 40 degrees too much. Where the policy does not know the state, the operators'
-rule takes over.
+The tank of docs/own-data.md is heated by the exported policy, ten times with a sensor that works and ten
+times with one that reads 40 degrees too much from half of the time on. Where the policy does not know the
+state, the operators' rule takes over.
 """
 
 import importlib.util
@@ -61,7 +61,6 @@ if __name__ == "__main__":
     for broken in (False, True):
         results = [run(agent, broken=broken, seed=seed) for seed in range(10)]
         returns, handed, steps = (np.array(each) for each in zip(*results, strict=True))
-        print(
-            f"sensor {'breaks' if broken else 'works '}: mean return {returns.mean():.1f}, the rule took "
-            f"over in {handed.sum()} of {steps.sum()} steps"
-        )
+        sensor = "sensor breaks" if broken else "sensor works "
+        took = f"the rule took over in {handed.sum()} of {steps.sum()} steps"
+        print(f"{sensor}: mean return {returns.mean():.1f}, {took}")
