@@ -24,6 +24,7 @@ from chary.errors import CharyError
 from chary.evaluation.agent import Agent
 from tests.evaluation.test_limits import walks
 
+STORED = Path(__file__).parent / "stored"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = ("msg", "bc", "fbrc", "fql")
 KINDS = ("multihead", "mimo", "dropout")
@@ -138,6 +139,20 @@ def test_others_actions_are_judged(exported: tuple[Agent, Path]) -> None:
         np.testing.assert_allclose(found["mean"], own.mean, rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(found["outside_data"], own.outside_data)
         assert found["outside_data"][:2].all() and np.isinf(found["std"][:2]).all()
+
+
+def test_files_of_an_earlier_version_decide_as_they_did() -> None:
+    """Made by 0.2.0: what people have exported must stay readable, and say the same."""
+    with np.load(STORED / "expected.npz") as file:
+        expected = dict(file)
+    rows, actions = expected.pop("observations"), expected.pop("actions")
+    for read, ending in ((onnx_file.read, ".onnx"), (npz_file.read, ".npz")):
+        run, metadata = read(STORED / f"agent{ending}")
+        assert metadata["format"] == 1
+        for name, value in run(observations=rows).items():
+            np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-5)
+    judged = reader.Agent(STORED / "agent.npz").decide(rows, actions)
+    np.testing.assert_allclose(judged["mean"], expected["judged"], rtol=1e-4, atol=1e-5)
 
 
 def test_jax_reads_stablehlo(exported: tuple[Agent, Path]) -> None:
