@@ -7,9 +7,9 @@
     chary export runs/tank --out agent.npz
     python examples/fall_back.py agent.npz
 
-The tank of docs/own-data.md is heated by the exported policy: ten times with a sensor that works, ten times
-with one that reads 40 degrees too much from half of the time on. Where the policy does not know
-the state, the operators' rule takes over.
+The tank of docs/own-data.md is heated by the exported policy. Ten times the sensor works; ten times it
+reads 40 degrees too much from half of the time on. Where the policy does not know the state, the
+operators' rule takes over.
 """
 
 import importlib.util
