@@ -209,3 +209,29 @@ def test_the_preset_for_own_data_is_as_the_pages_say() -> None:
     )
     for page in ("own-data.md", "heating.md"):
         assert said in " ".join((DOCS / page).read_text().split())
+
+
+def test_the_cold_tank_is_compared_as_the_page_says(
+    tank: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, page = tank
+    monkeypatch.chdir(folder)
+    block = re.search(r"    from pathlib import Path\n.*?rng.*?tank\.csv.*?\n\n", page, re.DOTALL)
+    assert block is not None
+    program = textwrap.dedent(block[0])
+    drift_page = (DOCS / "drift.md").read_text()
+    changes = re.search(r"program with `(.*?)`\.", " ".join(drift_page.split()))
+    assert changes is not None
+    for change in changes[1].split("`, `"):
+        old, new = change.split(" -> ")
+        assert old in program
+        program = program.replace(old, new)
+    exec(program, {})
+    command = import_command(page)
+    main(command)
+    main([word.replace("tank.", "cold.") for word in command])
+    capsys.readouterr()
+    assert main(["data", "drift", "tank.npz", "cold.npz"]) == 0
+    printed = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    shown = drift_page.split("$ chary data drift tank.npz cold.npz\n")[1].split("\n\n- **")[0]
+    assert [line.split() for line in shown.splitlines() if line.strip()] == printed

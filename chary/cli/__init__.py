@@ -20,7 +20,7 @@ COMMANDS = {
     "watch": "a live page in the browser about runs in training: chary watch runs",
     "study": "train variants with several seeds and compare them: chary study targets",
     "reproduce": "repeat the project's own results: chary reproduce antmaze --dry-run",
-    "data": "list, show, check, import, export, download and collect datasets",
+    "data": "list, show, check, compare, import, export, download and collect datasets",
     "demo": "collect a small maze's data, train, evaluate, draw and report",
     "theory": "the paper's analyses: linear, chain, width, all",
     "bench": "speed of training on this machine, in updates a second: chary bench updates",
@@ -34,8 +34,8 @@ def usage() -> str:
         f"chary {__version__}: offline reinforcement learning that knows where the data ends\n\n"
         f"usage: chary COMMAND [OPTIONS]\n\n{lines}\n\n"
         "`chary COMMAND --help` explains a command. Results go to standard output (--json: as JSON),\n"
-        "progress to standard error. Exit codes: 0 done, 1 `data check` found errors,\n"
-        "2 wrong input, 130 interrupted."
+        "progress to standard error. Exit codes: 0 done, 1 `data check` found errors or `data drift\n"
+        "--fail-on-drift` a reason to retrain, 2 wrong input, 130 interrupted."
     )
 
 

@@ -23,6 +23,7 @@ def main(arguments: list[str]) -> int:
         out: Path,
         which: Literal["last", "best"] = "last",
         flag_rate: float = FLAG_RATE,
+        data_file: Path | None = None,
         overwrite: Flag = False,
         json: Flag = False,
     ) -> None:
@@ -38,6 +39,8 @@ def main(arguments: list[str]) -> int:
                 or .stablehlo (for JAX).
             which: The last checkpoint of the run, or the one with the best score in training.
             flag_rate: Share of states like the logged ones that is flagged as outside the data.
+            data_file: Where the run's data is now, if it has moved. Needed only where the run does not
+                record the limits of its data.
             overwrite: Replace a file that is there.
             json: Print the result as one JSON object.
         """
@@ -45,7 +48,7 @@ def main(arguments: list[str]) -> int:
         check_out(out)
         if out.exists() and not overwrite:
             raise CharyError(f"{out}: already there. Choose another --out, or add --overwrite.")
-        exported = export(open_to_export(run, which), out, flag_rate=flag_rate)
+        exported = export(open_to_export(run, which, data_file), out, flag_rate=flag_rate)
         shared = {k: v for k, v in exported._asdict().items() if k != "paths"}
         rows = [
             {"file": str(path), "bytes": path.stat().st_size, **shared} for path in exported.paths

@@ -41,7 +41,8 @@ def decision_of(agent: Agent, limits: Limits, thresholds: Thresholds) -> Callabl
     def distance(observations: Any) -> Any:
         rows = (observations - limits.centre) / limits.scale
         squared = (rows**2).sum(axis=1)[:, None] + (states**2).sum(axis=1) - 2.0 * rows @ states.T
-        return jnp.sqrt(jnp.maximum(-jax.lax.top_k(-squared, nearest)[0].min(axis=1), 0.0))
+        near = -jax.lax.top_k(-squared, nearest)[0]
+        return jnp.sqrt(jnp.maximum(near, 0.0)).mean(axis=1)
 
     def decide(observations: Any, actions: Any = None, noise: Any = None) -> Outputs:
         sound = jnp.isfinite(observations).all(axis=1)

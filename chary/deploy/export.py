@@ -17,7 +17,8 @@ from chary.evaluation.limits import FLAG_RATE, Limits
 from chary.host.files import jsonable, whole
 from chary.host.machine import versions
 from chary.runs.folder import RunFolder
-from chary.training.start import open_run, set_limits
+from chary.training.learned_from import set_limits
+from chary.training.start import open_run
 
 ENDINGS = (".onnx", ".npz", ".stablehlo")
 CHECKED = 1_000
@@ -80,11 +81,11 @@ def export(agent: Agent, out: Path, *, flag_rate: float = FLAG_RATE) -> Exported
     )
 
 
-def open_to_export(run: Path, which: str) -> Agent:
+def open_to_export(run: Path, which: str, data_file: Path | None = None) -> Agent:
     """A run's agent, with the limits of its data: recorded, or taken from the data once more."""
     agent = open_run(run, which=which)
     if agent.limits is None:
-        set_limits(agent)
+        set_limits(agent, data_file)
     return agent
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chary.data import neighbours
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 
@@ -21,7 +22,7 @@ STORED = 4096
 ASIDE = 4096
 """Rows, at most, that the limits are taken from."""
 NEIGHBOURS = 4
-"""The distance is that to the nearest but three: one odd row does not make its surroundings known."""
+"""Nearest states, over which the distance is a mean: one odd row does not make its place known."""
 FLAG_RATE = 0.005
 """Share of rows like the logged ones that is flagged, unless another is asked for."""
 EVERY = 5
@@ -68,11 +69,7 @@ class Limits(NamedTuple):
     def distance(self, observations: np.ndarray) -> np.ndarray:
         """Of states in the environment's units, to the nearest logged ones."""
         rows = (np.asarray(observations, np.float32) - self.centre) / self.scale
-        found = [
-            _distances(self.states, rows[start : start + PIECE])
-            for start in range(0, len(rows), PIECE)
-        ]
-        return np.concatenate([np.zeros(0, np.float32), *found])
+        return neighbours.distances(self.states, rows, NEIGHBOURS).astype(np.float32)
 
     def logged(self) -> np.ndarray:
         """The stored states in the environment's units."""
@@ -153,10 +150,3 @@ def _rows(learned_from: Dataset, held_out: Dataset | None) -> tuple[np.ndarray, 
 
 def _evenly(rows: np.ndarray, count: int) -> np.ndarray:
     return rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int)]
-
-
-def _distances(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Of rows, to the nearest of the states but three."""
-    nearest = min(NEIGHBOURS, len(states)) - 1
-    squared = (rows**2).sum(axis=1)[:, None] + (states**2).sum(axis=1) - 2.0 * rows @ states.T
-    return np.sqrt(np.maximum(np.partition(squared, nearest, axis=1)[:, nearest], 0.0))

@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from chary.data.neighbours import nearest
+
 NEIGHBOURS = 16
 """Logged states, the nearest to a state, whose actions count as taken there."""
 LOGGED = 50_000
 """Rows, evenly spaced, that are searched for them."""
 INSIDE = 0.95
 """Share of logged actions, not among those searched, that count as inside the data."""
-PIECE = 128
-"""States that are compared with all logged ones at a time."""
 
 
 class Support(NamedTuple):
@@ -42,19 +42,8 @@ def support_of(
     states, actions = (np.asarray(x[::every], np.float32) for x in logged)
     centre, scale = states.mean(axis=0), states.std(axis=0)
     scale = np.where(scale < 1e-6, 1.0, scale)
-    near = _nearest((states - centre) / scale, (np.asarray(held_out[0]) - centre) / scale)
+    asked = (np.asarray(held_out[0]) - centre) / scale
+    near = nearest((states - centre) / scale, asked, NEIGHBOURS)
     found = Support(actions[near], 0.0)
     limit = float(np.quantile(found.distances(np.asarray(held_out[1])), INSIDE))
     return found._replace(limit=limit)
-
-
-def _nearest(states: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """(asked, neighbour): rows of the nearest states, in no order."""
-    count = min(NEIGHBOURS, len(states))
-    lengths = (states**2).sum(axis=1)
-    near = np.empty((len(asked), count), np.int64)
-    for start in range(0, len(asked), PIECE):
-        piece = asked[start : start + PIECE]
-        squared = lengths - 2.0 * piece @ states.T  # but for what is the same for all
-        near[start : start + PIECE] = np.argpartition(squared, count - 1, axis=1)[:, :count]
-    return near

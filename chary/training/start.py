@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chary import algos, data
+from chary import algos
 from chary.data import sources
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
@@ -24,7 +24,8 @@ from chary.execution.processes import leader
 from chary.host.compile_cache import keep_compiled
 from chary.runs.folder import RunFolder, claimed
 from chary.training import groups, loop, plan, population, records, resolve
-from chary.training.run_config import RunConfig, RunSpec
+from chary.training.learned_from import check_data, load_again
+from chary.training.run_config import RunSpec
 from chary.training.time_left import Forecast
 
 
@@ -224,9 +225,9 @@ def resume_group(
         goal = max(spec.run.steps for spec in specs)
         if steps is not None and steps < goal:
             raise CharyError(f"{run}: already meant to run {goal} steps; --steps must not be less.")
-        dataset = dataset or _load_again(run, specs[0].run)
+        dataset = dataset or load_again(run, specs[0].run)
         for folder in folders:
-            _check_data(folder, dataset)
+            check_data(folder, dataset)
         specs = [spec._replace(run=replace(spec.run, steps=steps or goal)) for spec in specs]
         made = plan.make_plan(specs, dataset)
         for folder, spec in zip(folders, specs, strict=True):
@@ -245,37 +246,6 @@ def resume_group(
             if agent is not None and made.run.final_episodes:
                 records.keep_limits(folder, agent, dataset, made.run)
         return agents
-
-
-def set_limits(agent: Agent) -> None:
-    """Tell an agent where its data ends, for which the data is loaded once more."""
-    folder = RunFolder.open(agent.folder)
-    run = records.spec_of(folder).run
-    dataset = _load_again(agent.folder, run)
-    _check_data(folder, dataset)
-    agent.set_limits(*records.known_and_held_out(dataset, run))
-
-
-def _check_data(folder: RunFolder, dataset: Dataset) -> None:
-    recorded = folder.config["dataset"]["fingerprint"]
-    if dataset.fingerprint != recorded:
-        raise CharyError(
-            f"{folder.path}: the data of '{folder.config['run']['dataset']}' is not what this run "
-            f"learned from (fingerprint {dataset.fingerprint[:12]}, not {recorded[:12]})."
-        )
-
-
-def _load_again(run: Path, config: RunConfig) -> Dataset:
-    """The data that a run learns from, by its name or file; data from memory only its maker has."""
-    from_memory = not Path(config.dataset).is_absolute() and sources.find(config.dataset) is None
-    if from_memory and config.data_file is None:
-        raise CharyError(
-            f"{run}: was started with a dataset from memory ('{config.dataset}'), which no command can "
-            f"load. Make the same dataset in Python and call chary.resume('{run}', dataset=dataset). To "
-            "train and resume from the command line, write it to a file first: "
-            "chary.data.formats.write(dataset, 'mine.npz')."
-        )
-    return data.load(config.dataset, data_file=config.data_file)
 
 
 def open_run(run: str | Path, *, which: str = "last") -> Agent:

@@ -6,12 +6,14 @@ from chary.cli.data.catalogue import list_, show_
 from chary.cli.data.check import check
 from chary.cli.data.collect import collect
 from chary.cli.data.download import download
+from chary.cli.data.drift import drift
 from chary.cli.data.transfer import export, import_
 
 COMMANDS = {
     "list": list_,
     "show": show_,
     "check": check,
+    "drift": drift,
     "collect": collect,
     "import": import_,
     "export": export,
