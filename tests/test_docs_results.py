@@ -292,3 +292,16 @@ def test_what_is_said_of_selection_on_hopper_is_what_the_study_found() -> None:
     first = ranked["candidates"][0]["name"]
     assert [first] == ranked["best"] and ranked["outcome"] == "tied"
     assert f"return {truths[first]:,.0f}; a clone has {truths['bc']:,.0f}" in said
+
+
+def test_what_is_said_of_selection_on_cartpole_is_what_the_study_found() -> None:
+    found = json.loads((RESULTS / "study-selection-rlu-cartpole-swingup.json").read_text())
+    rows = {row["score"]: row for row in found["rows"]}
+    said = text_of(RESULTS / "selection.md").partition("## Cartpole")[2]
+    for score in ("bound", "td_error"):
+        row = rows[score]
+        interval = f"{row['spearman_low']:.2f} to {row['spearman_high']:.2f}"
+        assert f"({row['spearman']:.2f}, {interval})" in said
+    (ranked,) = found["ranked"]
+    assert ranked["best"] == ["iql"] and ranked["shortlist"][3] == "iql"
+    assert [c["name"] for c in ranked["candidates"][:4]] == ranked["shortlist"]
