@@ -1,14 +1,16 @@
 """How long a decision takes: the agent itself, its ONNX file and its npz file, on one core.
 
-    taskset -c 0 python -m benchmarks.decisions
+    taskset -c 0 python -m benchmarks.decisions --d3rlpy .venv-d3rlpy/bin/python
 
 Untrained MSG agents (the numbers do not matter for time) with 17 observations and 6 actions, as
-halfcheetah has. `actor` is the policy's network alone, exported in the same way; the others return the
-values of all members, the distance to 4,096 stored states and the flag as well.
+halfcheetah has. `actor` is the policy's network with its scalers alone, exported in the same way; beside
+it stands d3rlpy's SAC actor of the same size, exported by d3rlpy. The others return the values of all
+members, the distance to 4,096 stored states and the flag as well.
 """
 
 import argparse
 import json
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -69,6 +71,15 @@ def actor_alone(agent: Agent, path: Path) -> Callable[..., Any]:
     return onnx_file.read(path)[0]
 
 
+def their_actor(python: Path, hidden: tuple[int, ...], path: Path) -> Callable[..., Any]:
+    """d3rlpy's export of an actor of that size, by onnxruntime."""
+    words = (python, "benchmarks/their_actor.py", path, OBSERVATIONS, ACTIONS, *hidden)
+    subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
+    session = onnx_file.session_of(path)
+    (name,) = [given.name for given in session.get_inputs()]
+    return lambda observations: session.run(None, {name: observations})
+
+
 def timed(run: Callable[[], Any]) -> float:
     """Seconds of a call: the least of several means."""
     run()
@@ -85,6 +96,7 @@ def timed(run: Callable[[], Any]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--d3rlpy", type=Path, help="Python of an environment with d3rlpy")
     asked = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for members, hidden in SIZES:
@@ -96,11 +108,13 @@ def main() -> None:
             by_onnx, _ = onnx_file.read(folder / "agent.onnx")
             by_numpy, _ = npz_file.read(folder / "agent.npz")
             actor = actor_alone(agent, folder / "actor.onnx")
+            theirs = asked.d3rlpy and their_actor(asked.d3rlpy, hidden, folder / "theirs.onnx")
             for batch in BATCHES:
                 given = np.random.default_rng(1).standard_normal((batch, OBSERVATIONS))
                 given = given.astype(np.float32)
                 seconds = {
                     "actor": timed(lambda: actor(observations=given)),  # noqa: B023
+                    "d3rlpy": timed(lambda: theirs(given)) if theirs else np.nan,  # noqa: B023
                     "onnx": timed(lambda: by_onnx(observations=given)),  # noqa: B023
                     "npz": timed(lambda: by_numpy(observations=given)),  # noqa: B023
                     "decide": timed(lambda: agent.decide(given)),  # noqa: B023
@@ -117,12 +131,14 @@ def main() -> None:
                 )
     where = layout()
     shown = [
-        {**row, **{k: f"{row[k]:.3f}" for k in ("actor", "onnx", "npz", "decide")},
+        {**row, **{k: f"{row[k]:.3f}" for k in ("actor", "d3rlpy", "onnx", "npz", "decide")},
+         "against": f"{row['actor'] / row['d3rlpy']:.2f}",
          "ratio": f"{row['ratio']:.1f}", "rate": f"{row['rate']:,.0f}"}
         for row in rows
     ]  # fmt: skip
     columns = {
-        "size": "members x network", "batch": "batch", "actor": "actor alone, ms", "onnx": "ONNX, ms",
+        "size": "members x network", "batch": "batch", "actor": "actor alone, ms",
+        "d3rlpy": "d3rlpy's actor, ms", "against": "ours / theirs", "onnx": "ONNX, ms",
         "npz": "NumPy, ms", "decide": "agent.decide, ms", "ratio": "decide / ONNX",
         "rate": "ONNX, decisions/s", "bytes": "bytes",
     }  # fmt: skip

@@ -305,3 +305,18 @@ def test_what_is_said_of_selection_on_cartpole_is_what_the_study_found() -> None
     (ranked,) = found["ranked"]
     assert ranked["best"] == ["iql"] and ranked["shortlist"][3] == "iql"
     assert [c["name"] for c in ranked["candidates"][:4]] == ranked["shortlist"]
+
+
+def test_the_shares_of_flags_are_those_of_the_benchmark() -> None:
+    found = json.loads((RESULTS / "flags.json").read_text())["rows"]
+    shares = {row["data"].removesuffix("-v2"): row["shares"] for row in found}
+    rows = table(DOCS / "production.md", "rows", "tank")
+    assert len(rows) == 6
+    for row in rows:
+        for data, each in shares.items():
+            if row[data]:
+                three = [f"{each[row['rows']][way]:.3f}" for way in ("both", "spread", "distance")]
+                assert row[data] == " / ".join(three)
+    said = text_of(DOCS / "production.md")
+    for data in shares:
+        assert f"{100 * shares[data]['new episodes']['both']:.2f}%" in said

@@ -34,13 +34,8 @@ def write(path: Path, graph: Graph, metadata: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> tuple[Callable[..., dict[str, np.ndarray]], dict[str, Any]]:
-    """A function of the inputs by name, computed by onnxruntime on one core, and the metadata."""
-    onnxruntime = _import("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        path.read_bytes(), options, providers=["CPUExecutionProvider"]
-    )
+    """A function of the inputs by name, and the metadata."""
+    session = session_of(path)
     names = [output.name for output in session.get_outputs()]
     metadata = json.loads(session.get_modelmeta().custom_metadata_map["chary"])
 
@@ -48,6 +43,16 @@ def read(path: Path) -> tuple[Callable[..., dict[str, np.ndarray]], dict[str, An
         return dict(zip(names, session.run(names, inputs), strict=True))
 
     return run, metadata
+
+
+def session_of(path: Path) -> Any:
+    """An ONNX file in onnxruntime, on one core: several threads would wait for each other."""
+    onnxruntime = _import("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        path.read_bytes(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def _import(name: str) -> Any:
