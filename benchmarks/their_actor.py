@@ -6,16 +6,20 @@ Runs in d3rlpy's own environment, which needs onnx and onnxscript beside it.
 """
 
 import sys
+from functools import partial
 
 import d3rlpy  # pyright: ignore[reportMissingImports]
 import numpy as np
 import structlog  # pyright: ignore[reportMissingImports]
+import torch  # pyright: ignore[reportMissingImports]
 from d3rlpy.models import VectorEncoderFactory  # pyright: ignore[reportMissingImports]
 from d3rlpy.preprocessing import (  # pyright: ignore[reportMissingImports]
     MinMaxActionScaler,
     StandardObservationScaler,
 )
 
+# d3rlpy hands over a traced function, which torch's newer exporter does not take.
+torch.onnx.export = partial(torch.onnx.export, dynamo=False)
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
