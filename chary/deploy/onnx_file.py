@@ -99,10 +99,13 @@ class _Writer:
         self.tensors: list[Any] = []
         self._onnx = onnx
         self._batch = ""
+        self._zeros: set[str] = set()
         self._shapes: dict[tuple[int, ...], str] = {}
 
     def constant(self, name: str, value: np.ndarray) -> str:
         array = np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
+        if array.shape == () and array == 0:
+            self._zeros.add(name)
         self.tensors.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
@@ -113,7 +116,10 @@ class _Writer:
     def node(self, node: Node) -> None:
         """Write one of the graph's operations, as one of ONNX's or a few."""
         op, inputs, output, options = node.op, list(node.inputs), node.output, node.options
-        if op in SAME:
+        positive = [name for name in inputs if name not in self._zeros]
+        if op == "max" and len(positive) == 1:  # runtimes join this with the layer before
+            self.emit("Relu", positive, output)
+        elif op in SAME:
             self.emit(SAME[op], inputs, output)
         elif op in REDUCED:
             axes = self.integers(output, options["axes"])
