@@ -176,8 +176,12 @@ def make_plan(specs: Sequence[RunSpec], dataset: Dataset) -> Plan:
 
 def split(dataset: Dataset, run: RunConfig) -> tuple[Dataset, Dataset | None]:
     """What a run learns from, and the episodes that it is validated on, if any."""
-    dataset, _ = kept_out(dataset, run)
-    return dataset.split(run.validation, run.seed) if run.validation else (dataset, None)
+    return validation_split(kept_out(dataset, run)[0], run)
+
+
+def validation_split(kept: Dataset, run: RunConfig) -> tuple[Dataset, Dataset | None]:
+    """The same, of data from which held-out episodes are gone."""
+    return kept.split(run.validation, run.seed) if run.validation else (kept, None)
 
 
 def kept_out(dataset: Dataset, run: RunConfig) -> tuple[Dataset, Dataset | None]:

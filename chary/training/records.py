@@ -18,7 +18,7 @@ from chary.evaluation.limits import Limits, limits_of
 from chary.execution.config import Execution
 from chary.host.machine import command_line, layout, source, versions
 from chary.runs.folder import RunFolder
-from chary.training.plan import kept_out, split
+from chary.training.plan import kept_out, validation_split
 from chary.training.run_config import RunConfig, RunSpec
 from chary.version import __version__
 
@@ -118,8 +118,9 @@ def keep_limits(folder: RunFolder, agent: Agent, dataset: Dataset, run: RunConfi
 
 def known_and_held_out(dataset: Dataset, run: RunConfig) -> tuple[Dataset, Dataset | None]:
     """What a run learned from, and the episodes that it did not, if any."""
-    learned_from, validated_on = split(dataset, run)
-    return learned_from, kept_out(dataset, run)[1] or validated_on
+    kept, held_out = kept_out(dataset, run)
+    learned_from, validated_on = validation_split(kept, run)
+    return learned_from, held_out or validated_on
 
 
 def limits_at(folder: RunFolder, step: int) -> Limits | None:
