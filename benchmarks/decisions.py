@@ -26,7 +26,7 @@ from chary.algos.msg_config import MSGConfig
 from chary.data.scaling import RewardTransform, Scaling
 from chary.deploy import npz_file, onnx_file
 from chary.deploy.export import export
-from chary.deploy.graph import trace
+from chary.deploy.trace import trace
 from chary.evaluation.agent import Agent
 from chary.host.files import write_whole
 from chary.host.machine import command_line, layout, source

@@ -10,7 +10,7 @@ import numpy as np
 from chary import __version__
 from chary.deploy import npz_file, onnx_file, stablehlo_file
 from chary.deploy.decision import decision_of, inputs_of, settled_noise
-from chary.deploy.graph import trace
+from chary.deploy.trace import trace
 from chary.errors import CharyError
 from chary.evaluation.agent import Agent
 from chary.evaluation.limits import FLAG_RATE, Limits

@@ -185,6 +185,9 @@ class _Writer:
         numbers = [self.integers(output, [value], what) for what, value in parts.items()]
         self.emit("Slice", [*inputs, *numbers], output)
 
+    def _take(self, inputs: list[str], output: str, *, axis: int, places: list[int]) -> None:
+        self.emit("Gather", [*inputs, self.integers(output, places, "places")], output, axis=axis)
+
     def _top(self, inputs: list[str], output: str, *, count: int) -> None:
         number = self.integers(output, [count], "count")
         self.nodes.append(

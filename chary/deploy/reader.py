@@ -23,6 +23,7 @@ OPERATIONS = {
     "reshape": lambda x, shape: np.reshape(x, shape),
     "concat": lambda *x, axis: np.concatenate(x, axis),
     "slice": lambda x, axis, start, end, step: x[(slice(None),) * axis + (slice(start, end, step),)],
+    "take": lambda x, axis, places: np.take(x, places, axis),
     "sum": lambda x, axes: x.sum(tuple(axes)), "amax": lambda x, axes: x.max(tuple(axes)),
     "amin": lambda x, axes: x.min(tuple(axes)), "all": lambda x, axes: x.all(tuple(axes)),
     "argmin": lambda x, axis: x.argmin(axis), "argmax": lambda x, axis: x.argmax(axis),
