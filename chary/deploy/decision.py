@@ -40,8 +40,11 @@ def decision_of(agent: Agent, limits: Limits, thresholds: Thresholds) -> Callabl
 
     def distance(observations: Any) -> Any:
         rows = (observations - limits.centre) / limits.scale
-        squared = (rows**2).sum(axis=1)[:, None] + (states**2).sum(axis=1) - 2.0 * rows @ states.T
-        return jnp.sqrt(jnp.maximum(-jax.lax.top_k(-squared, nearest)[0].min(axis=1), 0.0))
+        size = (rows**2).sum(axis=1)
+        squared = size[:, None] + (states**2).sum(axis=1) - 2.0 * rows @ states.T
+        found = jnp.sqrt(jnp.maximum(-jax.lax.top_k(-squared, nearest)[0].min(axis=1), 0.0))
+        # What is too large to be squared is far from everything; the product may make it a NaN.
+        return jnp.where(jnp.isfinite(size), found, jnp.inf)
 
     def decide(observations: Any, actions: Any = None, noise: Any = None) -> Outputs:
         sound = jnp.isfinite(observations).all(axis=1)

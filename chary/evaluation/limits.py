@@ -67,7 +67,8 @@ class Limits(NamedTuple):
 
     def distance(self, observations: np.ndarray) -> np.ndarray:
         """Of states in the environment's units, to the nearest logged ones."""
-        rows = (np.asarray(observations, np.float32) - self.centre) / self.scale
+        with np.errstate(over="ignore"):  # infinite, which is far
+            rows = (np.asarray(observations, np.float32) - self.centre) / self.scale
         found = [
             _distances(self.states, rows[start : start + PIECE])
             for start in range(0, len(rows), PIECE)
@@ -158,5 +159,9 @@ def _evenly(rows: np.ndarray, count: int) -> np.ndarray:
 def _distances(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Of rows, to the nearest of the states but three."""
     nearest = min(NEIGHBOURS, len(states)) - 1
-    squared = (rows**2).sum(axis=1)[:, None] + (states**2).sum(axis=1) - 2.0 * rows @ states.T
-    return np.sqrt(np.maximum(np.partition(squared, nearest, axis=1)[:, nearest], 0.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = (rows**2).sum(axis=1)
+        squared = size[:, None] + (states**2).sum(axis=1) - 2.0 * rows @ states.T
+        squared = np.maximum(np.partition(squared, nearest, axis=1)[:, nearest], 0.0)
+    # What is too large to be squared is far from everything; the product may make it a NaN.
+    return np.sqrt(np.where(np.isfinite(size), squared, np.float32(np.inf)))
