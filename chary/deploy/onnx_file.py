@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chary.deploy.graph import Graph, Node, Shape
 from chary.errors import CharyError
+
+if TYPE_CHECKING:  # it imports JAX, which reading does not need
+    from chary.deploy.graph import Graph, Node, Shape
 
 OPSET, IR = 18, 9
 """Of 2022: what has been released since reads it."""
@@ -24,7 +26,7 @@ SAME = {
 REDUCED = {"sum": "ReduceSum", "amax": "ReduceMax", "amin": "ReduceMin"}
 
 
-def write(path: Path, graph: Graph, metadata: dict[str, Any]) -> None:
+def write(path: Path, graph: "Graph", metadata: dict[str, Any]) -> None:
     """Write the graph with its metadata as a property `chary`."""
     onnx = _import("onnx")
     model = _model(onnx, graph)
@@ -33,19 +35,29 @@ def write(path: Path, graph: Graph, metadata: dict[str, Any]) -> None:
     path.write_bytes(model.SerializeToString())
 
 
-def read(path: Path) -> tuple[Callable[..., dict[str, np.ndarray]], dict[str, Any]]:
-    """A function of the inputs by name, computed by onnxruntime on one core, and the metadata."""
+def read(
+    path: Path, *, threads: int = 1
+) -> tuple[Callable[..., dict[str, np.ndarray]], dict[str, Any]]:
+    """A function of the inputs by name, computed by onnxruntime, and the metadata.
+
+    Noise is left out where the file takes none.
+    """
     onnxruntime = _import("onnxruntime")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    # Threads that wait for work would otherwise turn on their cores.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(
         path.read_bytes(), options, providers=["CPUExecutionProvider"]
     )
     names = [output.name for output in session.get_outputs()]
     metadata = json.loads(session.get_modelmeta().custom_metadata_map["chary"])
 
+    noisy = "noise" in {each.name for each in session.get_inputs()}
+
     def run(**inputs: np.ndarray) -> dict[str, np.ndarray]:
-        return dict(zip(names, session.run(names, inputs), strict=True))
+        given = {name: rows for name, rows in inputs.items() if noisy or name != "noise"}
+        return dict(zip(names, session.run(names, given), strict=True))
 
     return run, metadata
 
@@ -59,7 +71,7 @@ def _import(name: str) -> Any:
         ) from error
 
 
-def _model(onnx: Any, graph: Graph) -> Any:
+def _model(onnx: Any, graph: "Graph") -> Any:
     make, types = onnx.helper, onnx.TensorProto
     writer = _Writer(onnx)
     for name, value in graph.constants.items():
@@ -82,7 +94,7 @@ def _model(onnx: Any, graph: Graph) -> Any:
     )
 
 
-def _named(shape: Shape) -> list[int | str]:
+def _named(shape: "Shape") -> list[int | str]:
     return ["batch" if size is None else size for size in shape]
 
 
@@ -105,7 +117,7 @@ class _Writer:
         self.nodes.append(self._onnx.helper.make_node(op, inputs, [output], **options))
         return output
 
-    def node(self, node: Node) -> None:
+    def node(self, node: "Node") -> None:
         """Write one of the graph's operations, as one of ONNX's or a few."""
         op, inputs, output, options = node.op, list(node.inputs), node.output, node.options
         if op in SAME:

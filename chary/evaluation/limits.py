@@ -29,6 +29,15 @@ EVERY = 5
 PIECE = 256
 """Rows that are looked at together; the critics' program for as many is there from the diagnostics."""
 
+REASONS = (
+    "",
+    "the critics disagree",
+    "far from logged states",
+    "the critics disagree, and far from logged states",
+    "not a finite number, or out of bounds",
+)
+INVALID = 4
+
 
 class Thresholds(NamedTuple):
     """Beyond either, a state is outside the data."""
@@ -104,6 +113,11 @@ class Limits(NamedTuple):
 def check_rate(rate: float) -> None:
     if not 0.0 < rate < 1.0:
         raise CharyError(f"the flag rate is {rate:g}, but must lie between 0 and 1; 0.005, say.")
+
+
+def reasons_of(sound: np.ndarray, doubted: np.ndarray, far: np.ndarray) -> np.ndarray:
+    """(row,): in words, why a row is outside the data; empty inside. Each argument is (row,), bool."""
+    return np.array(REASONS)[np.where(sound, doubted + 2 * far, INVALID)]
 
 
 def limits_of(agent: "Agent", learned_from: Dataset, held_out: Dataset | None, step: int) -> Limits:
