@@ -15,6 +15,7 @@ COMMANDS = {
     "tune": "choose beta and alpha as the MSG paper advises: chary tune msg --dataset D",
     "eval": "run a trained policy in its task",
     "export": "a policy with its doubt, for use without chary: chary export runs/x --out agent.onnx",
+    "serve": "a policy with its doubt, over HTTP: chary serve agent.onnx",
     "runs": "table of run folders with last and best scores",
     "report": "one HTML page about run folders: curves, ensemble health, mazes: chary report runs",
     "watch": "a live page in the browser about runs in training: chary watch runs",

@@ -40,9 +40,12 @@ def decision_of(agent: Agent, limits: Limits, thresholds: Thresholds) -> Callabl
 
     def distance(observations: Any) -> Any:
         rows = (observations - limits.centre) / limits.scale
-        squared = (rows**2).sum(axis=1)[:, None] + (states**2).sum(axis=1) - 2.0 * rows @ states.T
+        size = (rows**2).sum(axis=1)
+        squared = size[:, None] + (states**2).sum(axis=1) - 2.0 * rows @ states.T
         near = -jax.lax.top_k(-squared, nearest)[0]
-        return jnp.sqrt(jnp.maximum(near, 0.0)).mean(axis=1)
+        found = jnp.sqrt(jnp.maximum(near, 0.0)).mean(axis=1)
+        # What is too large to be squared is far from everything; the product may make it a NaN.
+        return jnp.where(jnp.isfinite(size), found, jnp.inf)
 
     def decide(observations: Any, actions: Any = None, noise: Any = None) -> Outputs:
         sound = jnp.isfinite(observations).all(axis=1)

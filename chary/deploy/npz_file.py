@@ -4,15 +4,17 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chary.deploy import reader
-from chary.deploy.graph import Graph, Node
+
+if TYPE_CHECKING:  # it imports JAX, which reading does not need
+    from chary.deploy.graph import Graph, Node
 
 
-def write(path: Path, graphs: Mapping[str, Graph], metadata: dict[str, Any]) -> None:
+def write(path: Path, graphs: Mapping[str, "Graph"], metadata: dict[str, Any]) -> None:
     """Write the constants as arrays, equal ones once, and everything else as JSON among them."""
     arrays: dict[str, np.ndarray] = {}
     described = {
@@ -28,7 +30,7 @@ def write(path: Path, graphs: Mapping[str, Graph], metadata: dict[str, Any]) -> 
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
-def _with_shared(graph: Graph, arrays: dict[str, np.ndarray]) -> list[Node]:
+def _with_shared(graph: "Graph", arrays: dict[str, np.ndarray]) -> "list[Node]":
     """The nodes with constants by names that equal ones of all graphs share."""
     names: dict[str, str] = {}
     for name, value in graph.constants.items():

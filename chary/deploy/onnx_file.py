@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chary.deploy.graph import Graph, Node, Shape
 from chary.errors import CharyError
+
+if TYPE_CHECKING:  # it imports JAX, which reading does not need
+    from chary.deploy.graph import Graph, Node, Shape
 
 OPSET, IR = 18, 9
 """Of 2022: what has been released since reads it."""
@@ -24,7 +26,7 @@ SAME = {
 REDUCED = {"sum": "ReduceSum", "amax": "ReduceMax", "amin": "ReduceMin"}
 
 
-def write(path: Path, graph: Graph, metadata: dict[str, Any]) -> None:
+def write(path: Path, graph: "Graph", metadata: dict[str, Any]) -> None:
     """Write the graph with its metadata as a property `chary`."""
     onnx = _import("onnx")
     model = _model(onnx, graph)
@@ -33,23 +35,33 @@ def write(path: Path, graph: Graph, metadata: dict[str, Any]) -> None:
     path.write_bytes(model.SerializeToString())
 
 
-def read(path: Path) -> tuple[Callable[..., dict[str, np.ndarray]], dict[str, Any]]:
-    """A function of the inputs by name, and the metadata."""
-    session = session_of(path)
+def read(
+    path: Path, *, threads: int = 1
+) -> tuple[Callable[..., dict[str, np.ndarray]], dict[str, Any]]:
+    """A function of the inputs by name, computed by onnxruntime, and the metadata.
+
+    Noise is left out where the file takes none.
+    """
+    session = session_of(path, threads=threads)
     names = [output.name for output in session.get_outputs()]
     metadata = json.loads(session.get_modelmeta().custom_metadata_map["chary"])
 
+    noisy = "noise" in {each.name for each in session.get_inputs()}
+
     def run(**inputs: np.ndarray) -> dict[str, np.ndarray]:
-        return dict(zip(names, session.run(names, inputs), strict=True))
+        given = {name: rows for name, rows in inputs.items() if noisy or name != "noise"}
+        return dict(zip(names, session.run(names, given), strict=True))
 
     return run, metadata
 
 
-def session_of(path: Path) -> Any:
-    """An ONNX file in onnxruntime, on one core: several threads would wait for each other."""
+def session_of(path: Path, *, threads: int = 1) -> Any:
+    """An ONNX file in onnxruntime."""
     onnxruntime = _import("onnxruntime")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    # Threads that wait for work would otherwise turn on their cores.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(
         path.read_bytes(), options, providers=["CPUExecutionProvider"]
     )
@@ -64,7 +76,7 @@ def _import(name: str) -> Any:
         ) from error
 
 
-def _model(onnx: Any, graph: Graph) -> Any:
+def _model(onnx: Any, graph: "Graph") -> Any:
     make, types = onnx.helper, onnx.TensorProto
     writer = _Writer(onnx)
     for name, value in graph.constants.items():
@@ -81,13 +93,15 @@ def _model(onnx: Any, graph: Graph) -> Any:
         writer.emit("Identity", [inner], name)
         kind = types.BOOL if name in flags else types.FLOAT
         outputs.append(make.make_tensor_value_info(name, kind, _named(graph.shapes[name])))
-    body = make.make_graph(writer.nodes, "agent", inputs, outputs, writer.tensors)
+    used = {name for node in writer.nodes for name in node.input}
+    tensors = [tensor for tensor in writer.tensors if tensor.name in used]
+    body = make.make_graph(writer.nodes, "agent", inputs, outputs, tensors)
     return make.make_model(
         body, ir_version=IR, opset_imports=[make.make_opsetid("", OPSET)], producer_name="chary"
     )
 
 
-def _named(shape: Shape) -> list[int | str]:
+def _named(shape: "Shape") -> list[int | str]:
     return ["batch" if size is None else size for size in shape]
 
 
@@ -113,7 +127,7 @@ class _Writer:
         self.nodes.append(self._onnx.helper.make_node(op, inputs, [output], **options))
         return output
 
-    def node(self, node: Node) -> None:
+    def node(self, node: "Node") -> None:
         """Write one of the graph's operations, as one of ONNX's or a few."""
         op, inputs, output, options = node.op, list(node.inputs), node.output, node.options
         positive = [name for name in inputs if name not in self._zeros]

@@ -16,7 +16,7 @@ from chary.envs import Task
 from chary.errors import CharyError
 from chary.evaluation.acting import MODE, Acting, resolve
 from chary.evaluation.inputs import UNNAMED, Invalid, Names, actions_of, rows_of
-from chary.evaluation.limits import FLAG_RATE, Limits, limits_of
+from chary.evaluation.limits import FLAG_RATE, Limits, limits_of, reasons_of
 from chary.evaluation.own_env import own_task
 from chary.evaluation.rollouts import Act, EvalResult, Moments, evaluate
 from chary.networks.targets import lower_confidence_bound, mean_and_std
@@ -54,16 +54,6 @@ class Decision(NamedTuple):
     """(batch,): why, in words; empty inside the data."""
     distance: np.ndarray
     """From the nearest logged states, in deviations of the data."""
-
-
-REASONS = (
-    "",
-    "the critics disagree",
-    "far from logged states",
-    "the critics disagree, and far from logged states",
-    "not a finite number, or out of bounds",
-)
-INVALID = 4
 
 
 class Agent:
@@ -208,9 +198,9 @@ class Agent:
             _, mean, std, lcb = self.uncertainty(observations, asked, invalid=invalid)
             sound, doubted = np.isfinite(std), std > threshold.spread
         distance = np.where(rows.sound, limits.distance(rows.values), np.float32(np.inf))
-        kind = np.where(sound, doubted + 2 * (distance > threshold.distance), INVALID)
+        reason = reasons_of(sound, doubted, distance > threshold.distance)
         action = np.where(rows.sound[:, None], acted, np.float32(np.nan))
-        return Decision(action, mean, std, lcb, kind > 0, np.array(REASONS)[kind], distance)
+        return Decision(action, mean, std, lcb, reason != "", reason, distance)
 
     def set_limits(self, dataset: Dataset, held_out: Dataset | None = None) -> None:
         """Record where the data ends for an agent that does not know, of an earlier checkpoint, say.

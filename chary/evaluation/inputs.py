@@ -57,7 +57,7 @@ def rows_of(
         row, column = (int(index) for index in np.argwhere(wrong)[0])
         number = np.atleast_2d(np.asarray(values))[row, column]
         raise CharyError(
-            f"{what}: row {row}, column {_column(column, names)} is {number}, and {wrong.sum()} "
+            f"{what}: row {row}, column {column_name(column, names)} is {number}, and {wrong.sum()} "
             f"value(s) in {wrong.any(axis=1).sum()} row(s) are not finite. Leave these rows out, or "
             'use invalid="outside", which gives them an infinite standard deviation.'
         )
@@ -80,7 +80,7 @@ def actions_of(
     if invalid == "refuse" and wrong.any():
         row, column = (int(index) for index in np.argwhere(wrong)[0])
         raise CharyError(
-            f"actions: row {row}, column {_column(column, names)} is {given.values[row, column]:g}, "
+            f"actions: row {row}, column {column_name(column, names)} is {given.values[row, column]:g}, "
             f"outside its bounds [{low[column]:g}, {high[column]:g}], and {wrong.sum()} value(s) in "
             f"{wrong.any(axis=1).sum()} row(s) are. The critics were not trained on such actions: "
             'stay within the bounds, or use invalid="outside".'
@@ -94,5 +94,5 @@ def _marked(rows: np.ndarray, wrong: np.ndarray) -> Rows:
     return Rows(np.where(sound[:, None], rows, np.float32(0.0)), sound)
 
 
-def _column(column: int, names: Sequence[str]) -> str:
+def column_name(column: int, names: Sequence[str]) -> str:
     return f"{column} ({names[column]})" if column < len(names) else str(column)

@@ -30,6 +30,15 @@ EVERY = 5
 PIECE = 256
 """Rows that are looked at together; the critics' program for as many is there from the diagnostics."""
 
+REASONS = (
+    "",
+    "the critics disagree",
+    "far from logged states",
+    "the critics disagree, and far from logged states",
+    "not a finite number, or out of bounds",
+)
+INVALID = 4
+
 
 class Thresholds(NamedTuple):
     """Beyond either, a state is outside the data."""
@@ -68,8 +77,9 @@ class Limits(NamedTuple):
 
     def distance(self, observations: np.ndarray) -> np.ndarray:
         """Of states in the environment's units, to the nearest logged ones."""
-        rows = (np.asarray(observations, np.float32) - self.centre) / self.scale
-        return neighbours.distances(self.states, rows, NEIGHBOURS).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite, which is far
+            rows = (np.asarray(observations, np.float32) - self.centre) / self.scale
+            return neighbours.distances(self.states, rows, NEIGHBOURS).astype(np.float32)
 
     def logged(self) -> np.ndarray:
         """The stored states in the environment's units."""
@@ -100,6 +110,11 @@ class Limits(NamedTuple):
 def check_rate(rate: float) -> None:
     if not 0.0 < rate < 1.0:
         raise CharyError(f"the flag rate is {rate:g}, but must lie between 0 and 1; 0.005, say.")
+
+
+def reasons_of(sound: np.ndarray, doubted: np.ndarray, far: np.ndarray) -> np.ndarray:
+    """(row,): in words, why a row is outside the data; empty inside. Each argument is (row,), bool."""
+    return np.array(REASONS)[np.where(sound, doubted + 2 * far, INVALID)]
 
 
 def limits_of(agent: "Agent", learned_from: Dataset, held_out: Dataset | None, step: int) -> Limits:

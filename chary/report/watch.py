@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chary.errors import CharyError
+from chary.host.http import LOOPBACK, NAMES, bind, server_of
 from chary.report.follow import Follower
 from chary.report.page import asset
 
@@ -34,10 +35,6 @@ except ModuleNotFoundError as error:
         f"`chary watch` needs another package ({error.name}): pip install 'chary[watch]'"
     ) from error
 
-LOOPBACK = "127.0.0.1"
-NAMES = (LOOPBACK, "localhost")
-"""What a browser on this machine calls it. Any other name may be a stranger's that was made to point
-here (DNS rebinding). Ports are free, so that `ssh -L` may choose its own."""
 KINDS = {".js": "text/javascript", ".css": "text/css"}
 HEADERS = {
     "Content-Security-Policy": (
@@ -129,24 +126,9 @@ class Live(NamedTuple):
 
 def make_live(folder: Path, *, port: int = 0) -> Live:
     """A page about the runs below a folder, at a port of this machine or any that is free."""
-    try:
-        listening = socket.create_server((LOOPBACK, port))
-    except OSError as error:
-        raise CharyError(
-            f"port {port}: {error.strerror}. Name another --port; 0 takes any that is free."
-        ) from error
+    listening = bind(LOOPBACK, port)
+    listening.listen()  # the address is printed before the server runs
     token = secrets.token_urlsafe(24)
-    config = uvicorn.Config(
-        make_app(Follower(folder), page_files(), token),
-        loop="asyncio",
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_level="warning",
-        access_log=False,  # it would hold the token
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
+    server = server_of(make_app(Follower(folder), page_files(), token), grace=1)
     address = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{token}/"
-    return Live(address, uvicorn.Server(config), listening)
+    return Live(address, server, listening)

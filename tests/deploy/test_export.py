@@ -155,6 +155,18 @@ def test_files_of_an_earlier_version_decide_as_they_did() -> None:
     np.testing.assert_allclose(judged["mean"], expected["judged"], rtol=1e-4, atol=1e-5)
 
 
+def test_numbers_too_large_to_square_are_far(tmp_path: Path) -> None:
+    """Without critics, distance alone flags them; a NaN would not."""
+    agent = an_agent(tmp_path / "run", "bc")
+    rows = np.array([[1e38, 1e38, 1e38], [3e38, -3e38, 3e38]], np.float32)
+    own = agent.decide(rows)
+    assert np.isinf(own.distance).all() and own.outside_data.all()
+    for ending, read in ((".onnx", onnx_file.read), (".npz", npz_file.read)):
+        export(agent, tmp_path / f"agent{ending}")
+        found = read(tmp_path / f"agent{ending}")[0](observations=rows)
+        assert np.isinf(found["distance"]).all() and found["outside_data"].all(), ending
+
+
 def test_jax_reads_stablehlo(exported: tuple[Agent, Path]) -> None:
     agent, folder = exported
     found = export(agent, folder / "agent.stablehlo")
