@@ -18,7 +18,8 @@ names = [output.name for output in session.get_outputs()]
 size = session.get_inputs()[0].shape[1]
 observation = np.zeros((1, size), np.float32)
 
-decision = dict(zip(names, session.run(names, {"observations": observation}), strict=True))
+values = session.run(names, {"observations": observation})
+decision = {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
 print("learned from", about["dataset"]["name"], "by", about["algorithm"])
 print("action      ", decision["action"][0])
 if "std" in decision:
