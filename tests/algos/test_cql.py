@@ -216,6 +216,7 @@ def test_the_threshold_is_held_against_the_undivided_sum(next_actions: bool, dra
 # ---- what it is for ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_conservatism_closes_the_gap_on_logged_actions() -> None:
     """With alpha, logged actions end up worth more than others; without, nothing makes them so."""
     batch = make_batch(size=16)._replace(rewards=jnp.zeros(16))

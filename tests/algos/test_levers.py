@@ -319,6 +319,7 @@ def test_every_kind_of_ensemble_can_have_bins(ensemble: str) -> None:
     assert float(values.min()) >= LOW and float(values.max()) <= HIGH
 
 
+@pytest.mark.long
 def test_bins_in_windows_learn_what_they_learn_at_once() -> None:
     ends = []
     for window in (None, 2):

@@ -91,6 +91,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_in_the_same_bits(
     assert len(texts[1].splitlines()) == 4
 
 
+@pytest.mark.long
 def test_train_eval_runs_and_resume_speak_json(maze_file: Path, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "x"
     options = ["--steps", 40, "--final-episodes", 3, "--json"]
@@ -116,6 +117,7 @@ def test_train_eval_runs_and_resume_speak_json(maze_file: Path, tmp_path: Path) 
     assert {"values_data", "values_policy", "values_random", "map_lcb", "paths"} <= set(diagnostics)
 
 
+@pytest.mark.long
 def test_interrupting_saves_within_seconds_and_can_be_resumed(
     maze_file: Path, tmp_path: Path
 ) -> None:
@@ -136,6 +138,7 @@ def test_interrupting_saves_within_seconds_and_can_be_resumed(
     assert checkpoints.steps(run / "checkpoints")
 
 
+@pytest.mark.long
 def test_a_disk_without_room_ends_in_one_message_and_loses_nothing(
     maze_file: Path, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def refused(result: tuple[int, str, str]) -> str:
     return lines[0]
 
 
+@pytest.mark.long
 def test_from_a_table_to_a_policy(log: Path, tmp_path: Path, chary: Chary) -> None:
     out = tmp_path / "log.npz"
     bounds = ["--action-low", -3, "--action-high", 3]

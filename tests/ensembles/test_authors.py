@@ -164,8 +164,8 @@ def differences(loss: Callable[[Arrays], float], params: Arrays) -> Arrays:
     [
         ("multihead", "whole", "double-q"),
         ("mimo", "whole", "independent"),
-        ("batch", "auto", "independent"),
-        ("batch", "auto", "double-q"),
+        pytest.param("batch", "auto", "independent", marks=pytest.mark.long),
+        pytest.param("batch", "auto", "double-q", marks=pytest.mark.long),
     ],
 )
 def test_the_critics_learn_what_the_authors_critics_learn(

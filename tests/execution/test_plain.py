@@ -32,9 +32,20 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "dropout": {"ensemble": "dropout"},
 }  # fmt: skip
 """Every option once, few together: each case is two programs."""
+QUICK = (
+    "independent, layer norm", "own samples, every second step", "shared-min, prior",
+    "double-q, relative bound and cloning", "multihead",
+)  # fmt: skip
+"""One of each way that members are given actions and samples."""
 
 
-@pytest.mark.parametrize("changes", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(changes, id=name, marks=() if name in QUICK else pytest.mark.long)
+        for name, changes in SETTINGS.items()
+    ],
+)
 def test_fused_is_plain(changes: dict[str, Any]) -> None:
     changes = {**TINY, "alpha": 0.5, **changes}
     window = changes.pop("window", None)

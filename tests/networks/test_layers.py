@@ -45,6 +45,7 @@ def test_a_network_is_matrix_products_relu_and_where_wanted_normalisation(layer_
     np.testing.assert_allclose(network(jnp.asarray(inputs)), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_gradients_of_every_order_are_those_of_plain_products_and_relu() -> None:
     """The network's own rules for gradients, alone and for several networks side by side."""
     networks = jax.vmap(lambda key: MLP.init(3, (4, 5, 4), 1, key=key))(

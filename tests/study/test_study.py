@@ -67,6 +67,7 @@ def whole(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs
 
 
+@pytest.mark.long
 def test_the_table_is_what_the_runs_say(whole: Path) -> None:
     study = saved(whole, "targets")
     assert (study["measure"], study["steps"], study["seeds"]) == ("success", STEPS, [0, 1])
@@ -91,6 +92,7 @@ def test_the_table_is_what_the_runs_say(whole: Path) -> None:
         assert row["spread_data"] > 0 and row["diverged"] == 0
 
 
+@pytest.mark.long
 def test_page_figure_and_run_folders(
     whole: Path, maze_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +183,7 @@ def test_runs_that_diverge_are_counted_and_sizes_are_drawn(maze_file: Path, tmp_
     assert log.count("training diverged") == 1
 
 
+@pytest.mark.long
 def test_another_run_in_a_folder_is_refused_before_anything_is_trained(
     whole: Path, maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,7 @@ def table() -> dict[tuple[float, float], dict[str, Any]]:
     return dict(zip(pairs, rows, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bias_std", [0.05, 0.5])
 def test_the_structure_collapses_whatever_sigma_b_is(
     bias_std: float, table: dict[tuple[float, float], dict[str, Any]]

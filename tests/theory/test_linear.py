@@ -134,6 +134,7 @@ def test_a_sampled_bonus_is_the_bound_above_the_same_members_mean_without_pessim
     np.testing.assert_allclose(found[1], expected, atol=1e-6)
 
 
+@pytest.mark.long
 def test_the_papers_count() -> None:
     """221 of 1000 runs; that independent targets are never optimistic is seen in sampled members."""
     config = LinearConfig(members=64)

@@ -55,7 +55,7 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
     monkeypatch.setattr(loop, "CHUNK_SECONDS", 0.0)
 
 
-@pytest.mark.parametrize("one_program", [False, True])
+@pytest.mark.parametrize("one_program", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_every_run_is_what_it_would_be_alone(
     one_program: bool, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
