@@ -196,6 +196,7 @@ def recorded(run: Path) -> tuple[float, float]:
     return settings["beta"], settings["alpha"]
 
 
+@pytest.mark.long
 def test_config_json_has_the_numbers(
     maze2d: Dataset,
     tmp_path: Path,

@@ -57,6 +57,7 @@ def test_a_single_member_is_searched_over_alpha_only() -> None:
         }  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_grid_is_trained_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[Path] = []
 

@@ -26,6 +26,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "alone", lambda work, *arguments: work(*arguments))
 
 
+@pytest.mark.long
 def test_updates_count_what_they_time() -> None:
     rates, (row,) = updates.time_updates([Case(2, (8, 8), 0.1)])
     assert {"numpy", "jax"} <= set(rates)

@@ -44,6 +44,13 @@ ELSEWHERE = {("deep", "independent"), ("prior", "independent")}
 KEY = jax.random.key(0)
 
 
+KINDS = [
+    # One without weights in common, one with, one with rows of its own; a program each.
+    kind if kind in ("deep", "batch", "mimo") else pytest.param(kind, marks=pytest.mark.long)
+    for kind in ENSEMBLES
+]
+
+
 def transitions(size: int = BATCH) -> Batch:
     rng = np.random.default_rng(0)
 
@@ -79,14 +86,7 @@ def begin(algorithm: Algorithm[MSGState]) -> MSGState:
     )
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        # One without weights in common, one with, one with rows of its own; a program each.
-        kind if kind in ("deep", "batch", "mimo") else pytest.param(kind, marks=pytest.mark.long)
-        for kind in ENSEMBLES
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_double_q_of_every_kind_trains_and_resumes_to_the_same_bits(
     kind: str, tmp_path: Path
 ) -> None:

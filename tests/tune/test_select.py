@@ -31,6 +31,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_it_ranks_all_runs_and_writes_the_verdict(
     sweep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
