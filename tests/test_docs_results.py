@@ -320,3 +320,14 @@ def test_the_shares_of_flags_are_those_of_the_benchmark() -> None:
     said = text_of(DOCS / "production.md")
     for data in shares:
         assert f"{100 * shares[data]['new episodes']['both']:.2f}%" in said
+
+
+def test_times_of_decisions_are_those_of_the_benchmark() -> None:
+    found = json.loads((RESULTS / "decisions.json").read_text())["rows"]
+    rows = table(DOCS / "production.md", "members x network", "ONNX, ms")
+    columns = {"actor alone, ms": "actor", "ONNX, ms": "onnx", "NumPy, ms": "npz"}
+    assert len(rows) == len(found)
+    for row, entry in zip(rows, found, strict=True):
+        assert (row["members x network"], int(row["batch"])) == (entry["size"], entry["batch"])
+        for heading, key in columns.items():
+            assert same(row[heading], entry[key])
