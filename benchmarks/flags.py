@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-import chary
-from benchmarks.shifts import shifts
+from benchmarks.shifts import shifts, trained
 from chary import data
 from chary.data.dataset import Dataset
 from chary.evaluation.agent import Agent
@@ -57,18 +56,7 @@ def measure(name: str, dataset: Dataset, seed: int, runs: Path) -> dict[str, Any
     """Shares of rows that are flagged, by what was done to them and by what measure."""
     known, others = dataset.split(0.2, 0)
     aside, new = others.split(0.5, 0)
-    own = chary.dataset(
-        observations=known.observations,
-        actions=known.actions,
-        rewards=known.rewards,
-        next_observations=known.next_observations,
-        terminals=known.terminals,
-        timeouts=known.timeouts,
-        action_low=known.action_low,
-        action_high=known.action_high,
-        name=f"own-{name}",
-    )
-    agent = chary.train("msg", own, run=runs / f"{name}-{seed}", seed=seed, resume=True)
+    agent = trained(name, known, seed, runs)
     agent.set_limits(known, aside)
     limits = agent.known_limits()
     flagged = _flags(agent, limits, new.observations, np.asarray(new.actions))

@@ -54,21 +54,26 @@ def doubt(agent: Agent, rows: np.ndarray) -> np.ndarray:
     return agent.uncertainty(rows, agent.act(rows)).std
 
 
+def trained(name: str, known: Dataset, seed: int, runs: Path) -> Agent:
+    """MSG with the settings of `own-data`: the data is taken as arrays, without its name."""
+    own = chary.dataset(
+        observations=known.observations,
+        actions=known.actions,
+        rewards=known.rewards,
+        next_observations=known.next_observations,
+        terminals=known.terminals,
+        timeouts=known.timeouts,
+        action_low=known.action_low,
+        action_high=known.action_high,
+        name=f"own-{name}",
+    )
+    return chary.train("msg", own, run=runs / f"{name}-{seed}", seed=seed, resume=True)
+
+
 def measure(name: str, dataset: Dataset, seed: int, runs: Path) -> dict[str, Any]:
     """One seed on one dataset."""
     train, held_out = dataset.split(0.1, 0)
-    own = chary.dataset(
-        observations=train.observations,
-        actions=train.actions,
-        rewards=train.rewards,
-        next_observations=train.next_observations,
-        terminals=train.terminals,
-        timeouts=train.timeouts,
-        action_low=train.action_low,
-        action_high=train.action_high,
-        name=f"own-{name}",
-    )
-    agent = chary.train("msg", own, run=runs / f"{name}-{seed}", seed=seed, resume=True)
+    agent = trained(name, train, seed, runs)
     chosen = np.random.default_rng(0).integers(held_out.size, size=ROWS)
     rows = np.asarray(held_out.observations[chosen])
     near = doubt(agent, rows)

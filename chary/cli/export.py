@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import tyro
 
 from chary.cli.output import Flag, show
-from chary.deploy.export import check_out, export, open_to_export
+from chary.deploy.export import check_out, export, files_of, open_to_export
 from chary.errors import CharyError
 from chary.evaluation.limits import FLAG_RATE, check_rate
 
@@ -46,8 +46,11 @@ def main(arguments: list[str]) -> int:
         """
         check_rate(flag_rate)
         check_out(out)
-        if out.exists() and not overwrite:
-            raise CharyError(f"{out}: already there. Choose another --out, or add --overwrite.")
+        there = [path for path in files_of(out) if path.exists()]
+        if there and not overwrite:
+            raise CharyError(
+                f"{there[0]}: already there. Choose another --out, or add --overwrite."
+            )
         exported = export(open_to_export(run, which, data_file), out, flag_rate=flag_rate)
         shared = {k: v for k, v in exported._asdict().items() if k != "paths"}
         rows = [

@@ -101,6 +101,12 @@ def file_of(out: Path, entry: str) -> Path:
     return out if own else out.with_name(f"{out.stem}-{entry}{out.suffix}")
 
 
+def files_of(out: Path) -> list[Path]:
+    """All files that an export may write."""
+    beside = npz_file.reader_of(out) if out.suffix == ".npz" else file_of(out, "judge")
+    return [out, beside]
+
+
 def compare(
     agent: Agent, limits: Limits, run: Run, flag_rate: float, entry: str
 ) -> tuple[int, float, float]:

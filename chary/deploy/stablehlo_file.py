@@ -13,15 +13,12 @@ import numpy as np
 from jax import export
 
 from chary.deploy.graph import Shape
+from chary.deploy.trace import specs_of
 
 
 def write(path: Path, function: Callable[..., dict[str, Any]], inputs: Mapping[str, Shape]) -> None:
     """Write the program; it takes a dictionary of all inputs."""
-    (batch,) = export.symbolic_shape("batch")
-    specs = {
-        name: jax.ShapeDtypeStruct([batch if size is None else size for size in shape], np.float32)
-        for name, shape in inputs.items()
-    }
+    _, specs = specs_of(inputs)
     program = export.export(jax.jit(lambda given: function(**given)))(specs)
     path.write_bytes(program.serialize())
 

@@ -41,11 +41,7 @@ INLINED = {
 
 def trace(function: Callable[..., dict[str, Any]], inputs: Mapping[str, Shape]) -> Graph:
     """The operations of a function of float32 arrays; it takes the inputs by name."""
-    (batch,) = jax.export.symbolic_shape("batch")
-    specs = {
-        name: jax.ShapeDtypeStruct([batch if size is None else size for size in shape], np.float32)
-        for name, shape in inputs.items()
-    }
+    batch, specs = specs_of(inputs)
     traced = jax.jit(lambda given: function(**given)).trace(specs)
     closed: Any = traced.jaxpr
     builder = _Builder(batch)
@@ -64,6 +60,15 @@ def trace(function: Callable[..., dict[str, Any]], inputs: Mapping[str, Shape]) 
         found,
         {name: builder.shape(shapes[name].shape) for name in names},
     )
+
+
+def specs_of(inputs: Mapping[str, Shape]) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
+    """The unknown size of the batch, and what JAX must know of the inputs to trace a function."""
+    (batch,) = jax.export.symbolic_shape("batch")
+    return batch, {
+        name: jax.ShapeDtypeStruct([batch if size is None else size for size in shape], np.float32)
+        for name, shape in inputs.items()
+    }
 
 
 class _Builder(Emitter):
@@ -188,9 +193,9 @@ def _needed(
     nodes: Sequence[Node], constants: dict[str, np.ndarray], outputs: Any
 ) -> tuple[tuple[Node, ...], dict[str, np.ndarray]]:
     """Only what the outputs depend on."""
-    wanted, kept = set(outputs), []
+    needed, kept = set(outputs), []
     for node in reversed(nodes):
-        if node.output in wanted:
+        if node.output in needed:
             kept.append(node)
-            wanted |= set(node.inputs)
-    return tuple(kept[::-1]), {name: value for name, value in constants.items() if name in wanted}
+            needed |= set(node.inputs)
+    return tuple(kept[::-1]), {name: value for name, value in constants.items() if name in needed}
