@@ -67,7 +67,14 @@ def bits(tree: Any) -> list[bytes]:
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(tree)]
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # What these add to others' code is tested by their losses.
+        pytest.param(name, marks=pytest.mark.long if name in ("crr", "rem", "td3-bc") else ())
+        for name in TINY
+    ],
+)
 def test_it_trains_and_resumes_to_the_same_bits(
     name: str, dataset: Dataset, tmp_path: Path
 ) -> None:

@@ -570,7 +570,7 @@ def test_settings_of_targets_and_ensembles_that_make_no_sense(case: str) -> None
 @pytest.mark.parametrize(
     ("targets", "samples", "alpha", "ensemble"),
     [
-        ("double-q", "shared", 0.5, "prior"),
+        pytest.param("double-q", "shared", 0.5, "prior", marks=pytest.mark.long),
         ("shared-lcb", "own", 0.5, "deep"),
     ],
 )

@@ -51,6 +51,7 @@ def test_what_is_counted_is_in_the_program(alpha: float, samples: Any) -> None:
     assert updates.flops(case) == pytest.approx(program - again, rel=0.02)
 
 
+@pytest.mark.long
 def test_memory_is_compared_with_files() -> None:
     memory, files = feeds.compare_feeds(Case(2, (8, 8), 0.1))
     assert (memory["transitions"], files["transitions"]) == ("memory", "files")

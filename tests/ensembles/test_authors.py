@@ -162,7 +162,7 @@ def differences(loss: Callable[[Arrays], float], params: Arrays) -> Arrays:
 @pytest.mark.parametrize(
     ("ensemble", "rows", "targets"),
     [
-        ("multihead", "whole", "double-q"),
+        pytest.param("multihead", "whole", "double-q", marks=pytest.mark.long),
         ("mimo", "whole", "independent"),
         pytest.param("batch", "auto", "independent", marks=pytest.mark.long),
         pytest.param("batch", "auto", "double-q", marks=pytest.mark.long),

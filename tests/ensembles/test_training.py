@@ -45,8 +45,8 @@ KEY = jax.random.key(0)
 
 
 KINDS = [
-    # One without weights in common, one with, one with rows of its own; a program each.
-    kind if kind in ("deep", "batch", "mimo") else pytest.param(kind, marks=pytest.mark.long)
+    # One whose members have weights in common and rows of their own; the others are a program each.
+    kind if kind == "batch" else pytest.param(kind, marks=pytest.mark.long)
     for kind in ENSEMBLES
 ]
 

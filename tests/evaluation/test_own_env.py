@@ -98,6 +98,7 @@ def test_a_simulator_that_does_not_fit_is_refused(env: Any, message: str) -> Non
         make_agent("bc").evaluate(env, 3)
 
 
+@pytest.mark.long
 def test_training_and_evaluating_from_the_command_line(
     folder: Path, dataset: Dataset, capsys: pytest.CaptureFixture[str]
 ) -> None:

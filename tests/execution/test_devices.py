@@ -114,6 +114,7 @@ def test_two_processes_are_one_run(dataset: Dataset, tmp_path: Path) -> None:
     assert lines[0] == pytest.approx(lines[1], rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.long
 def test_when_one_process_ends_so_does_the_other(dataset: Dataset, tmp_path: Path) -> None:
     formats.write(dataset, tmp_path / "data.npz")
     crew = Crew("train", "bc", "--dataset", tmp_path / "data.npz", "--run", tmp_path / "run")

@@ -30,6 +30,7 @@ def test_linear_prints_one_object_and_leaves_figure_and_numbers(tmp_path: Path) 
     assert (tmp_path / "linear.png").stat().st_size > 20_000
 
 
+@pytest.mark.long
 def test_closed_forms_alone_are_a_command(tmp_path: Path) -> None:
     """From a folder that is not there, without a network that is trained."""
     result = call_chary(

@@ -39,7 +39,7 @@ def lines(folder: Path, log: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
-@pytest.mark.parametrize("algorithm", ["msg", "bc"])
+@pytest.mark.parametrize("algorithm", [pytest.param("msg", marks=pytest.mark.long), "bc"])
 def test_chunks_of_any_length_give_the_same_bits(algorithm: str, dataset: Dataset) -> None:
     changes = {**settings_of(algorithm), "reward_scale": 1.0, "reward_shift": 0.0}
     plan = make_plan([resolve(algorithm, dataset, "none", None, changes)], dataset)

@@ -53,6 +53,11 @@ def test_an_old_run_opens_and_says_how_sure_it_is(run: Path) -> None:
     assert agent.act(rows[0]).shape == (4, 2)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["double-q", *(pytest.param(name, marks=pytest.mark.long) for name in [*SETTINGS][1:])],
+    indirect=True,
+)
 def test_an_old_run_resumes_with_the_settings_it_had(run: Path, name: str) -> None:
     chary.resume(run, dataset=data.load(run.parent / "data.npz"), steps=12)
     folder = RunFolder.open(run)

@@ -98,6 +98,7 @@ def test_runs_of_another_structure_are_another_program(
     assert "6 runs, one group after the other: 2 + 4 (2 different" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_group_stopped_anywhere_goes_on_to_the_same_bits(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
