@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chary.data.memory import dataset, from_frame
     from chary.evaluation.agent import Agent, Decision, Uncertainty
     from chary.evaluation.rollouts import EvalResult
+    from chary.training.finetune import finetune, train_online
     from chary.training.start import open_run, resume, train, train_population
 
 __all__ = [
@@ -32,11 +33,13 @@ __all__ = [
     "Uncertainty",
     "__version__",
     "dataset",
+    "finetune",
     "from_frame",
     "load",
     "open_run",
     "resume",
     "train",
+    "train_online",
     "train_population",
 ]
 
@@ -50,11 +53,13 @@ _HOMES = {
     "Dataset": "chary.data.dataset",
     "EvalResult": "chary.evaluation.rollouts",
     "dataset": "chary.data.memory",
+    "finetune": "chary.training.finetune",
     "from_frame": "chary.data.memory",
     "load": "chary.data",
     "open_run": "chary.training.start",
     "resume": "chary.training.start",
     "train": "chary.training.start",
+    "train_online": "chary.training.finetune",
     "train_population": "chary.training.start",
 }
 

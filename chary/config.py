@@ -163,7 +163,7 @@ def from_json(kind: Any, record: dict[str, Any]) -> Any:
     if hasattr(kind, "migrated"):
         record = kind.migrated(record)
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in record.items() if k in known}
-    for path in ("run", "data_file"):
+    for path in ("run", "data_file", "parent"):
         if isinstance(values.get(path), str):
             values[path] = Path(str(values[path]))
     return kind(**values)

@@ -18,6 +18,10 @@ class DivergedError(CharyError):
     """Training that diverged: a metric became NaN, infinite or very large."""
 
 
+class TaskError(CharyError):
+    """A simulator that failed, or a task in the world: an exception, a number that is none, a hang."""
+
+
 def reason(error: BaseException) -> str:
     """An exception in a short line: the system's words for it, its first line, or its kind."""
     known = isinstance(error, OSError) and error.strerror

@@ -52,6 +52,8 @@ class Algorithm(Generic[State]):
     noise: Callable[..., Float[Array, "batch action"]] | None = None
     """`noise(observations)`: for a policy that turns noise into actions, what it takes without a key;
     `act` then takes `noise=` too. None for other policies."""
+    pessimism: tuple[str, ...] = ()
+    """Settings in `state.hyper` that hold the policy back, to be loosened once it acts in its task."""
     wants_next_actions: bool = False
     """Whether `update` looks at the batch's `next_actions`; others need not pay for them."""
     spread: Any = None

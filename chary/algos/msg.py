@@ -187,6 +187,14 @@ def make_msg(
 
     act = acting(lambda s: s.policy.params if s.policy_average is None else s.policy_average)
     values = valuing(lambda params, *pairs: value(ensemble.heads(params, *pairs)))
-    algorithm = Algorithm(init, update, act, values, beta, wants_next_actions=config.sass > 0.0)
+    algorithm = Algorithm(
+        init,
+        update,
+        act,
+        values,
+        beta,
+        pessimism=("beta", "target_beta", "alpha"),
+        wants_next_actions=config.sass > 0.0,
+    )
     # Members have the networks, their averages and Adam's two moments, but not its count.
     return critics.everywhere(algorithm, lambda s: (s.critics, *s.critic_optimiser[1:]))

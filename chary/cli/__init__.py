@@ -10,6 +10,8 @@ from chary.version import __version__
 COMMANDS = {
     "train": "train an algorithm on a dataset: chary train msg --dataset pointmaze-umaze",
     "resume": "resume an interrupted run; the result is bit-identical",
+    "finetune": "let a trained run learn on in its task: chary finetune runs/x --steps 100000",
+    "train-online": "learn in a task from nothing: chary train-online msg --env Pendulum-v1",
     "sweep": "train every combination of settings and seeds: chary sweep msg --grid beta=-4,-8",
     "select": "rank trained policies without a simulator: chary select sweeps/a",
     "tune": "choose beta and alpha as the MSG paper advises: chary tune msg --dataset D",
@@ -30,7 +32,7 @@ COMMANDS = {
 
 def usage() -> str:
     """What `chary --help` prints."""
-    lines = "\n".join(f"  {name:<9} {text}" for name, text in COMMANDS.items())
+    lines = "\n".join(f"  {name:<12} {text}" for name, text in COMMANDS.items())
     return (
         f"chary {__version__}: offline reinforcement learning that knows where the data ends\n\n"
         f"usage: chary COMMAND [OPTIONS]\n\n{lines}\n\n"
@@ -53,7 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         if arguments[0] not in COMMANDS:
             raise unknown_name("command", arguments[0], COMMANDS, "See `chary --help`.")
-        return import_module(f"chary.cli.{arguments[0]}").main(arguments[1:])
+        module = arguments[0].replace("-", "_")
+        return import_module(f"chary.cli.{module}").main(arguments[1:])
     except CharyError as error:
         print(f"chary: error: {error}", file=sys.stderr)
         return 2

@@ -47,6 +47,7 @@ def parse(
     own: Sequence[Option] = (),
     hidden: frozenset[str] = frozenset(),
     defaults: dict[str, Any] | None = None,
+    needs_data: bool = True,
 ) -> Parsed:
     """Read a command line; `hidden` settings are the command's to choose, `defaults` go over presets."""
     entry = algos.entry(algorithm)
@@ -59,16 +60,17 @@ def parse(
     early, _ = scan.parse_known_args(arguments)
     config, run = configure(algorithm, early.preset, early.dataset, _deciding(early))
     config, run = settings.apply(defaults or {}, config, run, source=prog)
-    run_options, algorithm_options = _hide(RunConfig, hidden), _hide(entry.config, hidden)
-    execution_options = _hide(Execution, hidden)
+    run_options, algorithm_options = hide(RunConfig, hidden), hide(entry.config, hidden)
+    execution_options = hide(Execution, hidden)
+    dataset = tyro.MISSING if needs_data else ""
     presets = PRESET_HELP + ", ".join(entry.presets) + "."
     command = make_dataclass(
         algorithm.upper(),
         [
             *own,
-            ("run", run_options, field(default=_as(run_options, run, dataset=tyro.MISSING))),
-            ("algorithm", algorithm_options, field(default=_as(algorithm_options, config))),
-            ("execution", execution_options, field(default=_as(execution_options, DEFAULT))),
+            ("run", run_options, field(default=filled(run_options, run, dataset=dataset))),
+            ("algorithm", algorithm_options, field(default=filled(algorithm_options, config))),
+            ("execution", execution_options, field(default=filled(execution_options, DEFAULT))),
             option("preset", str, "auto", presets),
             option("json", Flag, False, "Print the result as one JSON object."),
         ],
@@ -80,13 +82,13 @@ def parse(
         description=description,
         config=(tyro.conf.OmitArgPrefixes,),
     )
-    if not parsed.run.dataset:
+    if needs_data and not parsed.run.dataset:
         raise CharyError("--dataset is empty. `chary data list` shows the names.")
     spec = RunSpec(
         algorithm,
-        _as(entry.config, parsed.algorithm),
-        _as(RunConfig, parsed.run),
-        _as(Execution, parsed.execution),
+        filled(entry.config, parsed.algorithm),
+        filled(RunConfig, parsed.run),
+        filled(Execution, parsed.execution),
         parsed.preset,
     )
     return Parsed(spec, parsed.json, parsed)
@@ -98,7 +100,7 @@ NORMALISE = "--normalise-observations"
 def _in_words(arguments: list[str]) -> list[str]:
     """The command line in today's words: options that were renamed, or were once only yes or no."""
     words: list[str] = []
-    for word, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+    for word, following in zip(arguments, [*arguments, "--"][1:], strict=True):
         if word.partition("=")[0] == "--chunk":  # its name before 0.2
             words.append(word.replace("--chunk", "--window", 1))
         elif word == NORMALISE and following.startswith("--"):
@@ -120,7 +122,7 @@ def _deciding(early: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _hide(kind: Any, hidden: frozenset[str]) -> Any:
+def hide(kind: Any, hidden: frozenset[str]) -> Any:
     """The same settings, some of which are not options."""
     covered = [
         (f.name, tyro.conf.Suppress[f.type], field(default=f.default))
@@ -130,6 +132,6 @@ def _hide(kind: Any, hidden: frozenset[str]) -> Any:
     return make_dataclass(kind.__name__, covered, bases=(kind,), frozen=True)
 
 
-def _as(kind: Any, config: Any, **changes: Any) -> Any:
+def filled(kind: Any, config: Any, **changes: Any) -> Any:
     """The same values in another class."""
     return kind(**{f.name: getattr(config, f.name) for f in fields(kind)} | changes)

@@ -20,7 +20,16 @@ SLACK = 1e-4
 
 
 def own_task(env: Any, scaling: "Scaling") -> Task:
-    """The task to evaluate in; refused where it does not take what the agent was trained on.
+    """The task to evaluate in; refused where it does not take what the agent was trained on."""
+    task = task_of(env)
+    environment = task.make()
+    _check(task.name, environment, scaling)
+    environment.close()
+    return task
+
+
+def task_of(env: Any) -> Task:
+    """The task that a user names or brings along.
 
     One environment that the user made is stepped alone and not closed.
     """
@@ -43,7 +52,6 @@ def own_task(env: Any, scaling: "Scaling") -> Task:
         raise CharyError(f"--env {name}: is of type {type(made).__name__}, and cannot be called.")
     make = partial(_make, name, made)
     environment = make()
-    _check(name, environment, scaling)
     success = _tells_success(name, environment)
     environment.close()
     single = isinstance(env, gymnasium.Env)

@@ -40,6 +40,13 @@ class Feed(NamedTuple):
     """`reach(step)`: the furthest stop that one advance from this step may have."""
     rows: Callable[[np.ndarray], Batch]
     """`rows(indices)`: transitions by their number."""
+    stride: int = 1
+    """Steps that cannot be told apart: every advance is one or more of these long."""
+    keep: Callable[[int], None] = lambda _: None
+    """`keep(step)`: called before a checkpoint of this step is saved."""
+    metrics: Callable[[int, int], dict[str, float]] = lambda *_: {}
+    """`metrics(since, step)`: numbers of its own for a log line."""
+    close: Callable[[], None] = lambda: None
 
 
 def make_feed(

@@ -42,8 +42,10 @@ class Carry(NamedTuple):
         return Carry(self.state, sums, steps)
 
     def means(self) -> list[dict[str, float]]:
-        """Each run's mean metrics since the last log line."""
+        """Each run's mean metrics since the last log line; none where it has not learned since."""
         steps = np.atleast_1d(np.asarray(self.steps, np.float32))
+        if not steps.all():
+            return [{} for _ in steps]
         means = {name: np.atleast_1d(np.asarray(s)) / steps for name, s in self.sums.items()}
         return [{name: float(m[run]) for name, m in means.items()} for run in range(len(steps))]
 

@@ -5,6 +5,9 @@
     metrics.jsonl   one line a logging boundary; no clock times in it
     timing.jsonl    speed and clock times, the only log that may differ between equal runs
     evals.jsonl     one line an evaluation, with every episode's return and length, and how it acted
+    episodes.jsonl  one line an episode that was acted for learning, in runs that learn in their task
+    online/         <step>.npz, what happened in these episodes up to that step
+    start.npz       random actions that such a run began with, where it had no data
     diagnostics/    <step>.npz, what the critics thought at each evaluation
     checkpoints/    <step>/, the newest few and the best
     limits.npz      where the data ends: logged states, and the doubt on rows put aside
@@ -31,15 +34,17 @@ from chary.host.files import jsonable, whole, write_whole
 from chary.runs import checkpoints
 from chary.runs.schema import Record, is_valid
 
-LOGS = ("metrics", "timing", "evals")
+LOGS = ("metrics", "timing", "evals", "episodes")
 NAMES = {
     "config.json",
     "data.json",
     *(f"{log}.jsonl" for log in LOGS),
     "diagnostics",
+    "online",
     "checkpoints",
     "diverged.json",
     "limits.npz",
+    "start.npz",
     "tensorboard",
 }
 """What a run folder may hold; names that begin with a dot are passed over."""
@@ -157,7 +162,7 @@ class RunFolder:
                 kept = [record for record in self.read(log) if record["step"] <= step]
                 text = "".join(json.dumps(record) + "\n" for record in kept)
                 write_whole(self.path / f"{log}.jsonl", text)
-        for path in self.diagnostics():
+        for path in (*self.diagnostics(), *self._numbered("online")):
             if int(path.stem) > step:
                 path.unlink()
 
@@ -184,28 +189,38 @@ class RunFolder:
             return None
 
     def save_diagnostics(self, step: int, arrays: dict[str, np.ndarray]) -> None:
-        with whole(self.path / "diagnostics" / f"{step}.npz") as temporary:
-            np.savez_compressed(temporary, allow_pickle=False, **arrays)
+        _save_arrays(self.path / "diagnostics" / f"{step}.npz", arrays)
 
     def diagnostics(self) -> list[Path]:
         """Files of diagnostics, oldest first."""
-        files = (self.path / "diagnostics").glob("*.npz")
+        return self._numbered("diagnostics")
+
+    def _numbered(self, below: str) -> list[Path]:
+        """Files of arrays by the step that they are of, oldest first."""
+        files = (self.path / below).glob("*.npz")
         return sorted((f for f in files if f.stem.isdecimal()), key=lambda f: int(f.stem))
+
+    def save_rows(self, step: int, arrays: dict[str, np.ndarray]) -> None:
+        """Keep what happened in the task since the rows that were kept last."""
+        _save_arrays(self.path / "online" / f"{step}.npz", arrays)
+
+    def rows(self, step: int | None = None) -> Iterator[dict[str, np.ndarray]]:
+        """What happened in the task, up to a step or in all, file by file."""
+        for path in self._numbered("online"):
+            if step is None or int(path.stem) <= step:
+                try:
+                    yield _load_arrays(path)
+                except ValueError as error:
+                    raise CharyError(f"{path}: damaged ({error}). Restore it.") from error
 
     def save_limits(self, arrays: dict[str, np.ndarray]) -> None:
         """Keep where the data ends, as the run sees it."""
-        with whole(self.path / LIMITS) as temporary:
-            np.savez_compressed(temporary, allow_pickle=False, **arrays)
+        _save_arrays(self.path / LIMITS, arrays)
 
     def limits(self) -> dict[str, np.ndarray] | None:
         """Where the data ends; None where it was not recorded. A damaged file raises ValueError."""
-        try:
-            with np.load(self.path / LIMITS, allow_pickle=False) as file:
-                return dict(file)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-            raise ValueError(str(error)) from error
+        path = self.path / LIMITS
+        return _load_arrays(path) if path.exists() else None
 
     @property
     def checkpoint_folder(self) -> Path:
@@ -236,6 +251,20 @@ class RunFolder:
         """The newest evaluation."""
         evals = self.read("evals")
         return evals[-1] if evals else None
+
+
+def _save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    with whole(path) as temporary:
+        np.savez_compressed(temporary, allow_pickle=False, **arrays)
+
+
+def _load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """A file of arrays; ValueError where it is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(str(error)) from error
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -281,7 +310,7 @@ def claimed(path: Path, *, patience: float = 0.0) -> Iterator[None]:
         lock = filelock.FileLock(path / ".lock")
         lock.acquire(timeout=patience)
         # A run that was killed as it began has only its lock and a config that was not whole yet.
-        own = (".lock", ".config-", ".config.json")
+        own = (".lock", ".config-", ".config.json", ".start", "start.npz")
         foreign = any(not entry.name.startswith(own) for entry in path.iterdir())
         if foreign and not RunFolder.exists(path):
             lock.release()

@@ -30,6 +30,8 @@ def is_valid(log: str, record: Record) -> bool:
         sampled = record.get("sampled")
         sound = sampled is None or (isinstance(sampled, dict) and _is_measured(sampled))
         return sound and _is_measured(record) and isinstance(record.get("act", ""), str)
+    if log == "episodes":
+        return is_number(record.get("return")) and is_number(record.get("length"))
     return True
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from chary.errors import DivergedError
+from chary.errors import DivergedError, TaskError
 from chary.evaluation.diagnostics import diagnose
 from chary.execution.processes import leader
 from chary.execution.program import Carry, one_of
@@ -49,7 +49,7 @@ def run_loop(
     """
     run = plan.run
     validate = jax.jit(plan.algorithm.validate) if plan.algorithm.validate else None
-    length, measured_from = 1, step
+    length, measured_from = plan.feed.stride, step
     saved_at = clock = time.monotonic()
     with (
         stop_requests() as stop_asked,
@@ -64,15 +64,21 @@ def run_loop(
         for member in members:
             display.scores(member.lane, member.folder.last(), member.folder.best())
         _look_if_due(plan, members, carry, step, display, stop_asked)
+        files.callback(plan.feed.close)
         while not is_over(step, folders[0], run):
             stop = min(step + length, _next_boundary(step, run), plan.feed.reach(step))
             began = time.monotonic()
-            carry, others_asked = leader.advance(plan.feed, carry, step, stop)
+            try:
+                carry, others_asked = leader.advance(plan.feed, carry, step, stop)
+            except TaskError as error:  # the step that failed is not taken; all before it is kept
+                _save(plan, members, carry, step)
+                raise TaskError(f"{error} {_how_to_resume(members)}") from error.__cause__
             seconds = time.monotonic() - began
             done, step = stop - step, stop
             # Grow gently: the first chunk includes compilation and says nothing about speed.
             rate = done / max(seconds, 1e-9)
-            length = max(1, min(2 * max(length, done), round(CHUNK_SECONDS * rate)))
+            longer = min(2 * max(length, done), round(CHUNK_SECONDS * rate))
+            length = max(plan.feed.stride, longer)
             display.step(step)
             means = carry.means()
             members = _sound(members, means, step)
@@ -84,6 +90,8 @@ def run_loop(
                     earlier = [m.get("validation") for m in folders[0].read("metrics")]
                     best_so_far = all(v is None or score > v for v in earlier)
                     means[0]["validation"] = score
+                since = (step - 1) // run.log_every * run.log_every
+                means[0] |= plan.feed.metrics(since, step)
                 carry = carry.fresh()
                 now = time.monotonic()
                 speed = (step - measured_from) / max(now - clock, 1e-9)
@@ -98,11 +106,8 @@ def run_loop(
             stopping = stop_asked() or others_asked
             stopping = stopping or not forecast.consents(done, seconds, step, display)
             over = is_over(step, folders[0], run)
-            if due or best_so_far or stopping or over or _look_at(step, run):
-                whole = leader.gather(plan.algorithm, carry)
-                for member in members:
-                    own = one_of(whole, member.lane, len(plan.lanes))
-                    member.folder.save_checkpoint(step, own)
+            if due or best_so_far or stopping or over or _look_at(step, plan):
+                _save(plan, members, carry, step)
                 saved_at = time.monotonic()
             if stopping:
                 raise KeyboardInterrupt(_how_to_resume(members))
@@ -130,9 +135,20 @@ def _next_boundary(step: int, run: RunConfig) -> int:
     return min(run.steps, *((step // every + 1) * every for every in intervals))
 
 
-def _look_at(step: int, run: RunConfig) -> bool:
-    """Whether a look at the policy and its critics on the way falls on this step."""
-    return run.final_episodes > 0 and run.eval_every > 0 and step > 0 and step % run.eval_every == 0
+def _save(plan: Plan, members: Sequence[Member], carry: Carry, step: int) -> None:
+    """Checkpoints of all runs, whole."""
+    plan.feed.keep(step)
+    whole = leader.gather(plan.algorithm, carry)
+    for member in members:
+        own = one_of(whole, member.lane, len(plan.lanes))
+        member.folder.save_checkpoint(step, own)
+
+
+def _look_at(step: int, plan: Plan) -> bool:
+    """Whether a look at the policy and its critics on the way falls on this step. A policy that is to
+    learn in its task is looked at before it does."""
+    every = plan.run.eval_every if plan.run.final_episodes else 0
+    return every > 0 and step % every == 0 and (step > 0 or plan.is_online)
 
 
 def _look_if_due(
@@ -148,7 +164,7 @@ def _look_if_due(
     for member in members:
         folder = member.folder
         final = plan.run.final_episodes > 0 and is_over(step, folder, plan.run)
-        if not (final or _look_at(step, plan.run)):
+        if not (final or _look_at(step, plan)):
             return
         done = [record["step"] for record in folder.read("evals")]
         if plan.task is None:

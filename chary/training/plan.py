@@ -19,6 +19,7 @@ from chary.execution.batches import Feed, make_feed
 from chary.execution.cost import cost_of
 from chary.execution.processes import leader
 from chary.execution.program import Carry, initial_carry, keys, one_of, trace_update
+from chary.runs.folder import RunFolder
 from chary.runs.tensorboard import require_tensorboard
 from chary.training.run_config import RunConfig, RunSpec
 from chary.types import Algorithm, Batch
@@ -49,6 +50,8 @@ class Plan(NamedTuple):
     scaling: Scaling
     task: Task | None
     names: Names = UNNAMED
+    is_online: bool = False
+    """Whether the runs also learn in their task."""
 
     @property
     def run(self) -> RunConfig:
@@ -147,9 +150,23 @@ def make_plan(specs: Sequence[RunSpec], dataset: Dataset) -> Plan:
         )
     learn_from, held_out = split(dataset, run)
     scaling = scaling_of(learn_from, run)
+    task = _task(run, dataset, scaling)
     members = f", {config.members} members" if hasattr(config, "members") else ""
     title = (
         f"{len(specs)} runs of {algorithm}{members} each" if len(specs) > 1 else algorithm + members
+    )
+    feed = (
+        make_feed(
+            made[config],
+            learn_from,
+            scaling,
+            config.batch_size,
+            seeds=[spec.run.seed for spec in specs],
+            n_step=run.n_step,
+            discount=getattr(config, "discount", 1.0),
+        )
+        if first.online is None
+        else _acting_feed(first, made[config], learn_from, scaling, task)
     )
     return Plan(
         lanes=tuple(
@@ -158,20 +175,30 @@ def make_plan(specs: Sequence[RunSpec], dataset: Dataset) -> Plan:
         ),
         title=title,
         batch_size=config.batch_size,
-        feed=make_feed(
-            made[config],
-            learn_from,
-            scaling,
-            config.batch_size,
-            seeds=[spec.run.seed for spec in specs],
-            n_step=run.n_step,
-            discount=getattr(config, "discount", 1.0),
-        ),
+        feed=feed,
         held_out=held_out.transitions(scaling) if held_out else None,
         scaling=scaling,
-        task=_task(run, dataset, scaling),
+        task=task,
         names=Names(dataset.observation_names, dataset.action_names),
+        is_online=first.online is not None,
     )
+
+
+def _acting_feed(
+    spec: RunSpec, made: Algorithm[Any], dataset: Dataset, scaling: Scaling, task: Task | None
+) -> Feed:
+    """Batches of a run that acts in its task."""
+    from chary.online.feed import Learner, make_feed
+
+    assert spec.online is not None
+    if task is None:
+        raise CharyError(
+            f"{spec.folder}: '{dataset.name}' has no simulator to act in. Name one with --env: a "
+            "Gymnasium id, or your own module:make."
+        )
+    size, discount = spec.config.batch_size, spec.config.discount
+    learner = Learner(made, dataset, scaling, size, spec.run.seed, spec.run.n_step, discount)
+    return make_feed(learner, task, spec.online, RunFolder.open(spec.folder))
 
 
 def split(dataset: Dataset, run: RunConfig) -> tuple[Dataset, Dataset | None]:

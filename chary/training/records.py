@@ -17,6 +17,7 @@ from chary.evaluation.agent import Agent
 from chary.evaluation.limits import Limits, limits_of
 from chary.execution.config import Execution
 from chary.host.machine import command_line, layout, source, versions
+from chary.online.config import OnlineConfig
 from chary.runs.folder import RunFolder
 from chary.training.plan import kept_out, validation_split
 from chary.training.run_config import RunConfig, RunSpec
@@ -76,6 +77,8 @@ def spec_of(folder: RunFolder) -> RunSpec:
         config = with_target_entropy(config, record["dataset"]["action_size"])
         run = settings.from_json(RunConfig, record["run"])
         execution = settings.from_json(Execution, Execution.recorded(record))
+        acts = record.get("online")
+        online = settings.from_json(OnlineConfig, acts) if acts else None
         described = ("name", "fingerprint", "observation_size", "action_size")
         for part, keys in (("dataset", described), ("scaling", Scaling._fields)):
             for key in keys:
@@ -85,7 +88,7 @@ def spec_of(folder: RunFolder) -> RunSpec:
             f"{folder.path}/config.json: damaged or of another version ({error})."
         ) from error
     run = replace(run, run=folder.path)  # it may have been moved
-    return RunSpec(algorithm, config, run, execution, record.get("preset", "none"))
+    return RunSpec(algorithm, config, run, execution, record.get("preset", "none"), online)
 
 
 def record_changes(folder: RunFolder, spec: RunSpec) -> None:
@@ -189,6 +192,7 @@ def _settings(spec: RunSpec) -> dict[str, Any]:
         "settings": settings.to_json(spec.config),
         "run": settings.to_json(spec.run),
         "execution": settings.to_json(spec.execution),
+        **({"online": settings.to_json(spec.online)} if spec.online else {}),
     }
 
 

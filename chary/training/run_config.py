@@ -8,6 +8,7 @@ from chary.config import BelowOne, Checked, Count, Positive, Rate, Seed, Weight
 from chary.errors import CharyError
 from chary.evaluation import acting
 from chary.execution.config import Execution
+from chary.online.config import OnlineConfig
 
 Normalise: TypeAlias = Literal["auto", "none", "moments", "quantiles"]
 
@@ -21,10 +22,10 @@ class RunConfig(Checked):
     data_file: Path | None = None
     """File with the data of the named dataset, instead of the one in chary's cache."""
     steps: Positive = 2_000_000
-    """Number of gradient steps."""
+    """Number of gradient steps; for a run that learns in its task, of environment steps."""
     env: str | None = None
-    """Simulator for evaluations, if the dataset has none: a Gymnasium id, or your own module:make,
-    imported from the current folder."""
+    """Simulator, if the dataset has none: a Gymnasium id, or your own module:make, imported from the
+    current folder."""
     seed: Seed = 0
     """Seed of all random numbers of the run."""
     run: Path | None = None
@@ -102,6 +103,8 @@ class RunSpec(NamedTuple):
     execution: Execution
     preset: str
     """The name that the settings started from."""
+    online: OnlineConfig | None = None
+    """How the run learns in its task; None for one that learns from logged data alone."""
 
     @property
     def folder(self) -> Path:
