@@ -23,6 +23,8 @@ class Batch(NamedTuple):
     next_observations: Float[Array, "batch observation"]
     next_actions: Float[Array, "batch action"] | None = None
     """What was logged next, NaN where nothing was; only for algorithms that ask for it."""
+    returns: Float[Array, " batch"] | None = None
+    """What the episode still brought, discounted; only for algorithms that ask for it."""
 
 
 class OnlineAndTarget(NamedTuple):
@@ -56,5 +58,7 @@ class Algorithm(Generic[State]):
     """Settings in `state.hyper` that hold the policy back, to be loosened once it acts in its task."""
     wants_next_actions: bool = False
     """Whether `update` looks at the batch's `next_actions`; others need not pay for them."""
+    wants_returns: bool = False
+    """The same for the batch's `returns`."""
     spread: Any = None
     """Where the state is when it is on several devices (`execution.devices.Spread`); None for one."""

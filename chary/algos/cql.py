@@ -79,6 +79,9 @@ class CQLConfig(EntropyConfig):
     max_backup: bool = False
     """Use the largest value of that many next actions in the TD target, separately for each
     critic."""
+    calibrated: bool = False
+    """Cal-QL (Nakamoto et al. 2023): the policy's actions count in the gap with no less than the
+    return that the data had from there, so that values stay comparable when the policy acts."""
     warmup_steps: Count = 40_000
     """Number of first steps in which the policy is cloned from the data. The critics learn as
     usual."""
@@ -222,6 +225,10 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         together = jnp.concatenate([batch.actions[None], actions])
         values = values_at(ensemble, critics, batch.observations, together)
         logged, drawn = values[:, 0], values[:, 1:]
+        if config.calibrated:
+            assert batch.returns is not None
+            ours = drawn[:, config.samples :]  # those of the policy, after the uniform ones
+            drawn = drawn.at[:, config.samples :].set(jnp.maximum(ours, batch.returns))
         gap = (sampled_log_sum_exp(drawn, log_densities) - logged).mean(axis=-1)
         multiplier = jnp.minimum(jnp.exp(state.log_multiplier.params), LARGEST_WEIGHT)
         td = td_loss(logged[:, None], y)
@@ -304,4 +311,5 @@ def make_cql(config: CQLConfig, observation_size: int, action_size: int) -> Algo
         acting(lambda state: state.policy.params),
         valuing(ensemble.values),
         beta=smaller_of_two,
+        wants_returns=config.calibrated,
     )

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from chary.algos.sac import NextValues, SACState, by_gradient, make_sac
-from chary.algos.sac_n import ANTMAZE, PAPER, SMALL, Hyper, SACNConfig
+from chary.algos.sac_n import ANTMAZE, PAPER, SMALL, Hyper, ManyCriticsConfig
 from chary.config import Weight, require
 from chary.networks.losses import critic_metrics, td_loss, td_targets
 from chary.networks.optimisers import as_arrays
@@ -28,7 +28,7 @@ from chary.types import Algorithm, Batch, Metrics, PyTree
 
 
 @dataclass(frozen=True)
-class EDACConfig(SACNConfig):
+class EDACConfig(ManyCriticsConfig):
     """Settings of EDAC; the defaults are the authors'."""
 
     eta: Weight = 1.0

@@ -12,23 +12,25 @@ The smallest of N values is a lower bound only where the critics differ, so SAC-
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from jaxtyping import Array, Float
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from chary.algos.critics import LONG_RUN, EntropyConfig
 from chary.algos.sac import CriticStep, Noise, SACState, make_sac, next_actions_and_bonus
-from chary.config import Layers, Positive
+from chary.config import Count, Layers, Positive, require
 from chary.ensembles import EnsembleShape
 from chary.execution.critics import SAME, Asked, Lesson, MakeExecutor
 from chary.execution.fused import Fused
 from chary.networks.losses import critic_metrics, td_loss, td_targets
 from chary.networks.optimisers import TrainedWithTarget, as_arrays
-from chary.networks.targets import minimum, shared_min, smallest
+from chary.networks.targets import mean, minimum, shared_min, smallest
 from chary.types import Algorithm, Batch, OnlineAndTarget
 
 
 @dataclass(frozen=True)
-class SACNConfig(EntropyConfig):
-    """Settings of SAC-N; the defaults are the authors', with their smallest ensemble."""
+class ManyCriticsConfig(EntropyConfig):
+    """What SAC-N and EDAC share; the defaults are the authors', with their smallest ensemble."""
 
     hidden: Layers = (256, 256, 256)
     members: Positive = 10
@@ -39,6 +41,22 @@ class SACNConfig(EntropyConfig):
     def shape(self, observation_size: int, action_size: int) -> EnsembleShape:
         """What the ensemble is built from."""
         return self.critic_shape(observation_size, action_size, members=self.members)
+
+
+@dataclass(frozen=True)
+class SACNConfig(ManyCriticsConfig):
+    """Settings of SAC-N."""
+
+    subset: Count = 0
+    """Members, drawn anew at every update, whose smallest next value is the target; the policy then
+    maximises the mean of all (REDQ, RLPD). 0: the smallest of all members for both."""
+    backup_entropy: bool = True
+    """Include the entropy bonus of the next action in the TD target."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        allowed = f"at most --members ({self.members})"
+        require(self.subset <= self.members, "subset", self.subset, allowed)
 
 
 PAPER: dict[str, Any] = {"steps": 3_000_000, **LONG_RUN}
@@ -64,6 +82,16 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-maze2d": {"members": 25, **PAPER},
     "paper-rlu": PAPER,
     "small": SMALL,
+    # For `chary train-online` beside logged data: antmaze's settings of RLPD (Ball et al. 2023), and its
+    # other ones with networks for a laptop.
+    "rlpd": {"subset": 1, "backup_entropy": False, "layer_norm": True, "steps": 300_000},
+    "rlpd-small": {
+        **SMALL,
+        "members": 10,
+        "subset": 2,
+        "backup_entropy": False,
+        "layer_norm": True,
+    },
 }
 
 
@@ -78,6 +106,13 @@ class Hyper(NamedTuple):
     target_entropy: Float[Array, ""]
 
 
+def _of_some(
+    next_heads: Float[Array, "member head batch"], chosen: Bool[Array, " member"]
+) -> Float[Array, "member batch"]:
+    """The smallest next value of some members, for all."""
+    return shared_min(jnp.where(chosen[:, None, None], next_heads, jnp.inf), 0.0)
+
+
 def make_sac_n(
     config: SACNConfig,
     observation_size: int,
@@ -88,7 +123,7 @@ def make_sac_n(
     """SAC-N for vectors of the given sizes; `executor` asks and trains the critics (`execution/`)."""
     ensemble = config.critics(observation_size, action_size, members=config.members)
     critics = executor(ensemble, lambda heads: smallest(heads, axis=1), config.members)
-    backup = critics.across_members(shared_min)
+    backup = critics.across_members(_of_some if config.subset else shared_min)
 
     def learn_critics(state: SACState, batch: Batch, noise: Noise) -> CriticStep:
         """All critics towards the smallest next value."""
@@ -97,7 +132,11 @@ def make_sac_n(
         next_values = critics.target_values(
             target, batch.next_observations, lambda _: next_actions, SAME
         )
-        y = td_targets(batch, hyper.discount, backup(next_values, 0.0) + bonus)
+        chosen = jax.random.permutation(noise.critic_key, config.members) < config.subset
+        next_values = backup(next_values, chosen if config.subset else 0.0)
+        if config.backup_entropy:
+            next_values = next_values + bonus
+        y = td_targets(batch, hyper.discount, next_values)
         actions = state.policy.params(batch.observations).sample(noise.actions)
         lesson = Lesson(
             batch.observations,
@@ -122,7 +161,7 @@ def make_sac_n(
         ensemble=ensemble,
         members=config.members,
         hyper=lambda target: as_arrays(Hyper, config, target_entropy=target, eta=0.0),
-        objective=minimum,
+        objective=mean if config.subset else minimum,
         learn_critics=learn_critics,
     )
     # Members have the networks, their averages and Adam's two moments, but not its count.

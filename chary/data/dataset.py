@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,7 @@ from chary.data.columns import (
 from chary.errors import CharyError
 
 if TYPE_CHECKING:
-    from chary.data.scaling import Scaling
+    from chary.data.scaling import RewardTransform, Scaling
     from chary.data.sources import NamedDataset
     from chary.envs import Task
     from chary.types import Batch
@@ -233,6 +233,7 @@ class Dataset:
         indices: np.ndarray | None = None,
         *,
         next_actions: bool = False,
+        returns: bool = False,
         n_step: int = 1,
         discount: float = 1.0,
     ) -> "Batch":
@@ -241,6 +242,7 @@ class Dataset:
         With several steps a transition reaches m = min(n, steps to the episode's end) rows on: its
         reward is sum_k<m discount^k r_k, what follows is the state there, and its discount is
         discount^(m - 1), because learning multiplies by the discount once more, and 0 at a true end.
+        With `returns`, each row also has what its episode still brought; a time limit brings nothing.
         """
         import jax.numpy as jnp
 
@@ -281,7 +283,17 @@ class Dataset:
             discounts=jnp.asarray(discounts, jnp.float32),
             next_observations=jnp.asarray(scaling.observations(taken("next_observations", last))),
             next_actions=jnp.asarray(scaling.to_unit(following())) if next_actions else None,
+            returns=jnp.asarray(_to_go(self, scaling.reward, discount)[first]) if returns else None,
         )
+
+
+@lru_cache(maxsize=2)
+def _to_go(dataset: Dataset, reward: "RewardTransform", discount: float) -> np.ndarray:
+    """Discounted returns from each row to its episode's end, of rewards as learning sees them."""
+    from chary.data.scaling import returns_to_go
+
+    rewards = reward.scale * (np.asarray(dataset.rewards, np.float64) + reward.shift)
+    return returns_to_go(rewards, dataset.episode_ends, discount).astype(np.float32)
 
 
 def _slices(ends: np.ndarray) -> Iterator[slice]:

@@ -67,6 +67,7 @@ def make_feed(
         dataset.transitions,
         scaling,
         next_actions=algorithm.wants_next_actions,
+        returns=algorithm.wants_returns,
         n_step=n_step,
         discount=discount,
     )

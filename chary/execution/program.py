@@ -92,7 +92,8 @@ def trace_update(
 
     observations, actions, numbers = shape(observation_size), shape(action_size), shape()
     next_actions = actions if algorithm.wants_next_actions else None
-    batch = Batch(observations, actions, numbers, numbers, observations, next_actions)
+    returns = numbers if algorithm.wants_returns else None
+    batch = Batch(observations, actions, numbers, numbers, observations, next_actions, returns)
     key = jax.eval_shape(lambda: jax.random.key(0))
     return _traced_once(algorithm).trace(jax.eval_shape(algorithm.init, key), batch, key)
 

@@ -71,6 +71,7 @@ class Rounds:
             learner.dataset.transitions,
             learner.scaling,
             next_actions=algorithm.wants_next_actions,
+            returns=algorithm.wants_returns,
             n_step=learner.n_step,
             discount=learner.discount,
         )
@@ -231,6 +232,7 @@ class Rounds:
             n_step=learner.n_step,
             discount=learner.discount,
             next_actions=learner.algorithm.wants_next_actions,
+            returns=learner.algorithm.wants_returns,
         )
         watched = config.guard and not config.from_nothing
         self._guard = schedule.Guard(self._return_before() if watched else None)

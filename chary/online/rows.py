@@ -1,7 +1,7 @@
 """What happened in the task: rows as they were, and the transitions that can be learned from.
 
 A row belongs to an environment step. A transition of n steps is ready n rows later, or when its episode
-ends; one that needs the next action waits for that too.
+ends; one that needs the next action, or what the episode still brings, waits for that too.
 """
 
 from collections import deque
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chary.data.scaling import Scaling
+from chary.data.scaling import Scaling, returns_to_go
 
 
 class Row(NamedTuple):
@@ -63,10 +63,11 @@ class Buffer:
         n_step: int = 1,
         discount: float = 1.0,
         next_actions: bool = False,
+        returns: bool = False,
     ):
         self.rows, self.ready = Columns(), Columns()
         self._scaling, self._n_step, self._discount = scaling, n_step, discount
-        self._next_actions = next_actions
+        self._next_actions, self._returns = next_actions, returns
         self._waiting: list[deque[Row]] = [deque() for _ in range(environments)]
 
     def add(self, row: Row) -> None:
@@ -75,8 +76,9 @@ class Buffer:
         self.rows.append(row._asdict())
         waiting.append(row)
         if row.terminals or row.timeouts:
-            while waiting:
-                self._make_ready(waiting)
+            self._make_all_ready(waiting)
+        elif self._returns:
+            pass  # what an episode brings is known at its end
         elif len(waiting) == self._n_step + self._next_actions:
             self._make_ready(waiting)
 
@@ -87,10 +89,16 @@ class Buffer:
         self.rows["timeouts"][last] = True
         if waiting:
             waiting[-1] = waiting[-1]._replace(timeouts=True)
-        while waiting:
-            self._make_ready(waiting)
+        self._make_all_ready(waiting)
 
-    def _make_ready(self, waiting: deque[Row]) -> None:
+    def _make_all_ready(self, waiting: deque[Row]) -> None:
+        """An episode is over."""
+        rewards = self._scaling.rewards(np.array([row.rewards for row in waiting], np.float32))
+        to_go = returns_to_go(rewards.astype(float), np.array([len(rewards) - 1]), self._discount)
+        for still in to_go:
+            self._make_ready(waiting, still)
+
+    def _make_ready(self, waiting: deque[Row], still: float = np.nan) -> None:
         """The oldest row of an episode becomes a transition, as `Dataset.transitions` makes them."""
         scaling = self._scaling
         reached = [*waiting][: self._n_step]
@@ -109,5 +117,7 @@ class Buffer:
             known = len(waiting) > self._n_step
             following = scaling.to_unit(waiting[self._n_step].actions) if known else np.nan
             transition["next_actions"] = np.broadcast_to(following, np.shape(first.actions))
+        if self._returns:
+            transition["returns"] = np.float32(still)
         self.ready.append(transition)
         waiting.popleft()

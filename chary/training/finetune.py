@@ -79,18 +79,18 @@ def train_online(
 
 def start_online(spec: RunSpec, dataset: str | Path | Dataset | None, *, yes: bool = True) -> Agent:
     """Begin a run that has no parent; without data its first rows are random actions."""
-    online = spec.online
-    assert online is not None and spec.run.env is not None
+    online, env = spec.online, spec.run.env
+    assert online is not None and env is not None
     if spec.algorithm in ("msg", "cql"):  # they clone first, of which there is nothing to gain here
         spec = spec._replace(config=replace(spec.config, warmup_steps=0))
     if dataset:
         spec, dataset = resolve.complete(spec, dataset)
         return _begin(spec, dataset, None, yes=yes)
-    folder = spec.run.run or resolve.default_folder(spec.algorithm, spec.run.env, spec.run.seed)
+    folder = spec.run.run or resolve.default_folder(spec.algorithm, env, spec.run.seed)
     with groups.all_claimed([folder]):
         if RunFolder.exists(folder):
             raise CharyError(records.already(RunFolder.open(folder)))
-        task = task_of(spec.run.env)
+        task = task_of(env)
         seconds = online.step_seconds
         rows = random_rows(task, max(online.warmup, 1), spec.run.seed, step_seconds=seconds)
         formats.write(rows, folder / "start.npz")

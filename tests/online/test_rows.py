@@ -12,12 +12,12 @@ from tests.conftest import make_columns
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("next_actions", [False, True])
-def test_transitions_are_the_datasets(n_step: int, next_actions: bool) -> None:
+@pytest.mark.parametrize("more", [{}, {"next_actions": True}, {"returns": True}])
+def test_transitions_are_the_datasets(n_step: int, more: dict[str, bool]) -> None:
     columns = make_columns(episodes=4, length=9)
     dataset = Dataset.from_columns(columns, name="rows")
     scaling = Scaling.of(dataset, RewardTransform(2.0, -0.5), normalise_observations="moments")
-    options: dict[str, Any] = {"n_step": n_step, "next_actions": next_actions}
+    options: dict[str, Any] = {"n_step": n_step, **more}
     buffer = Buffer(scaling, 1, discount=0.9, **options)
     for row in _rows(columns):
         buffer.add(row)
@@ -61,4 +61,5 @@ def test_what_waits_is_ready_when_its_episode_is_cut() -> None:
 
 def _rows(columns: dict[str, np.ndarray]) -> list[Row]:
     names = Row._fields[:6]
-    return [Row(*row, 0.0, 0.0) for row in zip(*(columns[name] for name in names), strict=True)]
+    each = zip(*(columns[name] for name in names), strict=True)
+    return [Row._make([*row, 0.0, 0.0]) for row in each]
