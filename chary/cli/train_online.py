@@ -21,7 +21,6 @@ def _train(algorithm: str, options: list[str]) -> int:
     from chary.cli.options import filled, option, parse
     from chary.cli.output import Flag
     from chary.cli.runs import show_runs
-    from chary.errors import CharyError
     from chary.online.config import OnlineConfig
     from chary.training.finetune import start_online
 
@@ -40,8 +39,6 @@ def _train(algorithm: str, options: list[str]) -> int:
         needs_data=False,
     )
     spec = parsed.spec._replace(online=filled(OnlineConfig, parsed.own.acting))
-    if spec.run.env is None:
-        raise CharyError("--env is missing: a Gymnasium id, or your own module:make.")
     agent = start_online(spec, spec.run.dataset or None, yes=parsed.own.yes)
     show_runs([agent.folder], as_json=parsed.json)
     return 0

@@ -58,7 +58,7 @@ def finetune(
 
 def train_online(
     algorithm: str,
-    env: str,
+    env: str | None = None,
     *,
     dataset: str | Path | Dataset | None = None,
     preset: str = "auto",
@@ -68,24 +68,28 @@ def train_online(
 ) -> Agent:
     """Learn in a task from nothing: from what is tried alone, or beside logged data.
 
+    Data that has a task of its own needs no `env`.
+
     `changes` are settings by the names that `chary train-online <algorithm> --help` shows.
     """
     acting = {f.name for f in fields(OnlineConfig)}
     online = OnlineConfig(**{name: value for name, value in changes.items() if name in acting})
     others = {name: value for name, value in changes.items() if name not in acting}
-    spec = resolve.resolve(algorithm, dataset or env, preset, run, {**others, "env": env})
+    spec = resolve.resolve(algorithm, dataset or env or "", preset, run, {**others, "env": env})
     return start_online(spec._replace(online=online), dataset, yes=yes)
 
 
 def start_online(spec: RunSpec, dataset: str | Path | Dataset | None, *, yes: bool = True) -> Agent:
     """Begin a run that has no parent; without data its first rows are random actions."""
     online, env = spec.online, spec.run.env
-    assert online is not None and env is not None
+    assert online is not None
     if spec.algorithm in ("msg", "cql"):  # they clone first, of which there is nothing to gain here
         spec = spec._replace(config=replace(spec.config, warmup_steps=0))
     if dataset:
         spec, dataset = resolve.complete(spec, dataset)
         return _begin(spec, dataset, None, yes=yes)
+    if env is None:
+        raise CharyError("--env is missing: a Gymnasium id, or your own module:make.")
     folder = spec.run.run or resolve.default_folder(spec.algorithm, env, spec.run.seed)
     with groups.all_claimed([folder]):
         if RunFolder.exists(folder):

@@ -50,6 +50,36 @@ def test_cql() -> None:
         check_cql(step, double(before), double(after), metrics, noise)
 
 
+def test_calibrated_values_are_no_less_than_the_returns() -> None:
+    """Cal-QL: returns below all values change nothing; high ones lift the policy's actions alone."""
+    config = CQLConfig(hidden=(5, 4), discount=GAMMA, samples=3, warmup_steps=0)
+    update, state = prepare("cql", config)
+    calibrated, same = prepare("cql", replace(config, calibrated=True))
+    batch = make_batch()
+    _, plain = update(state, batch, KEY)
+    low, high = jnp.full(SIZE, -1e4), jnp.full(SIZE, 50.0)
+    _, lowest = calibrated(same, batch._replace(returns=low), KEY)
+    _, lifted = calibrated(same, batch._replace(returns=high), KEY)
+    check(lowest, {"critic/gap": float(plain["critic/gap"])})
+    noise = double(cql.draw_noise(config, SIZE, ACTION, key=KEY))
+    ends = double(state)
+    policy, data = ends.policy.params, double(batch)
+    densities = [
+        log_prob(law, sample(law, n))
+        for place, draws in zip(
+            (data.observations, data.next_observations), noise.proposals, strict=True
+        )
+        for law in [tanh_gaussian(policy, place)]
+        for n in draws
+    ]
+    online = ends.critics.online
+    uniform = [np.exp(critics(online, data.observations, a)) * 4.0 for a in noise.uniform]
+    ours = [np.broadcast_to(np.exp(50.0 - d), uniform[0].shape) for d in densities]
+    logged = critics(online, data.observations, data.actions)
+    gap = np.log(np.mean([*uniform, *ours], axis=0)) - logged
+    check(lifted, {"critic/gap": gap.mean()})
+
+
 def check_cql(step: int, state: Any, after: Any, metrics: dict[str, Any], noise: Any) -> None:
     batch, policy = double(make_batch()), state.policy.params
     here = tanh_gaussian(policy, batch.observations)

@@ -10,6 +10,7 @@ import pytest
 from chary import algos
 from chary.algos.edac import similarity
 from chary.algos.rem import mixture
+from chary.errors import CharyError
 from tests.algos.double import (
     ACTION,
     GAMMA,
@@ -134,3 +135,27 @@ def test_mixtures_are_convex_and_drawn_anew() -> None:
         assert bool((weights > 0.0).all())
     assert not np.allclose(one, other)
     assert mixture(1, key=jax.random.key(0)).tolist() == [1.0]
+
+
+def test_a_subset_of_members_sets_the_targets() -> None:
+    """RLPD: the smallest next value of some members, drawn anew; the policy climbs the mean of all."""
+    settings: dict[str, Any] = {"members": 4, "hidden": (5,), "discount": GAMMA}
+    config = algos.entry("sac-n").config(**settings, subset=2, backup_entropy=False)
+    state, _, metrics, batch = one_step("sac-n", config)
+    action_key, critic_key = jax.random.split(KEY)
+    noise, next_noise = double(jax.random.normal(action_key, (2, SIZE, ACTION)))
+    law = tanh_gaussian(state.policy.params, batch.next_observations)
+    next_values = critics(state.critics.target, batch.next_observations, sample(law, next_noise))
+    chosen = np.asarray(jax.random.permutation(critic_key, 4)) < 2
+    assert chosen.sum() == 2
+    wanted = batch.rewards + GAMMA * batch.discounts * next_values[chosen].min(axis=0)
+    check(metrics["critic/target"], wanted.mean())
+    here = sample(tanh_gaussian(state.policy.params, batch.observations), noise)
+    check(
+        metrics["policy/objective"], critics(state.critics.online, batch.observations, here).mean()
+    )
+
+
+def test_a_subset_is_no_larger_than_the_whole() -> None:
+    with pytest.raises(CharyError, match=r"--subset is 5, but must be at most --members \(4\)"):
+        algos.entry("sac-n").config(members=4, subset=5)
