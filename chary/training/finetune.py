@@ -118,7 +118,7 @@ def _begin(spec: RunSpec, dataset: Dataset, state: Any, *, yes: bool) -> Agent:
 def _make(spec: RunSpec, dataset: Dataset, state: Any) -> None:
     spec = resolve.with_window(_complete(spec, dataset), dataset)
     there = records.same_run(spec, dataset)
-    if there is not None:
+    if there is not None and there.checkpoint_steps():  # without one it was killed as it began
         raise CharyError(records.already(there))
     plan.check(spec, dataset)
     learn_from, _ = plan.split(dataset, spec.run)

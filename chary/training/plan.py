@@ -196,9 +196,15 @@ def _acting_feed(
             f"{spec.folder}: '{dataset.name}' has no simulator to act in. Name one with --env: a "
             "Gymnasium id, or your own module:make."
         )
+    folder, parent = RunFolder.open(spec.folder), spec.online.parent
+    if parent is not None and not folder.checkpoint_steps():
+        raise CharyError(
+            f"{folder.path}: was killed as it began, before it had what {parent} has learned. Begin "
+            f"again: `chary finetune {parent} --run {folder.path}` with the same options."
+        )
     size, discount = spec.config.batch_size, spec.config.discount
     learner = Learner(made, dataset, scaling, size, spec.run.seed, spec.run.n_step, discount)
-    return make_feed(learner, task, spec.online, RunFolder.open(spec.folder))
+    return make_feed(learner, task, spec.online, folder)
 
 
 def split(dataset: Dataset, run: RunConfig) -> tuple[Dataset, Dataset | None]:

@@ -45,6 +45,57 @@ KILLS = int(os.environ.get("CHARY_KILLS", "2"))
 """Moments at which a run is killed; `make torture` takes more, and a second algorithm."""
 
 
+def kill_and_resume(command: list[str], run: Path, steps: int, kills: int) -> list[str]:
+    """Kill a run while it starts, and then while it learns, evaluates and saves; the command that is
+    left to do."""
+    dice = random.Random(0)
+    for share in (None, *sorted(dice.uniform(0.0, 0.8) for _ in range(kills - 1))):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "chary", *command],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "XLA_FLAGS": ""},
+        )
+        while share is not None and logged_step(run / "metrics.jsonl") < share * steps:
+            assert process.poll() is None
+            time.sleep(0.002)
+        time.sleep(dice.uniform(0.0, 3.0 if share is None else 0.05))
+        assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        # Killed before it had saved anything, it is simply started again.
+        if any((run / "checkpoints").glob("[0-9]*")):
+            command = ["resume", str(run)]
+    return command
+
+
+@pytest.mark.long
+def test_a_run_that_acts_is_killed_and_ends_in_the_same_bits(
+    maze_file: Path, tmp_path: Path
+) -> None:
+    options = ["--steps", 20, "--final-episodes", 0]
+    trained = run_chary(*train_command("msg", maze_file, tmp_path / "p", *options), XLA_FLAGS="")
+    assert trained.returncode == 0, trained.stderr
+    steps = 300 * KILLS
+
+    def command(run: Path) -> list[str]:
+        options = [
+            "--steps", steps, "--warmup", 50, "--log-every", 50, "--eval-every", steps // 4,
+            "--eval-episodes", 1, "--final-episodes", 1, "--checkpoint-minutes", 0.002,
+        ]  # fmt: skip
+        return [str(a) for a in ("finetune", tmp_path / "p", "--run", run, *options)]
+
+    whole = run_chary(*command(tmp_path / "whole"), XLA_FLAGS="")
+    assert whole.returncode == 0, whole.stderr
+    left = kill_and_resume(command(tmp_path / "cut"), tmp_path / "cut", steps, KILLS)
+    finished = run_chary(*left, XLA_FLAGS="")
+    assert finished.returncode == 0, finished.stderr
+    assert final_state(tmp_path / "cut") == final_state(tmp_path / "whole")
+    for log in ("metrics", "evals", "episodes"):
+        texts = [(tmp_path / run / f"{log}.jsonl").read_text() for run in ("cut", "whole")]
+        assert texts[0] == texts[1], log
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["msg", "bc"] if KILLS > 2 else ["msg"])
 def test_killed_at_random_moments_and_resumed_it_ends_in_the_same_bits(
@@ -61,27 +112,8 @@ def test_killed_at_random_moments_and_resumed_it_ends_in_the_same_bits(
     )
     assert whole.returncode == 0, whole.stderr
 
-    # One moment while it starts, and the others while it learns, evaluates and saves.
-    dice = random.Random(0)
     command = train_command(algorithm, maze_file, tmp_path / "cut", *options)
-    metrics = tmp_path / "cut" / "metrics.jsonl"
-    for share in (None, *sorted(dice.uniform(0.0, 0.8) for _ in range(KILLS - 1))):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "chary", *command],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "XLA_FLAGS": ""},
-        )
-        while share is not None and logged_step(metrics) < share * steps:
-            assert process.poll() is None
-            time.sleep(0.002)
-        time.sleep(dice.uniform(0.0, 3.0 if share is None else 0.05))
-        assert process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        # Killed before the folder was made, it is simply started again.
-        if (tmp_path / "cut" / "config.json").exists():
-            command = ["resume", str(tmp_path / "cut")]
+    command = kill_and_resume(command, tmp_path / "cut", steps, KILLS)
     finished = run_chary(*command, XLA_FLAGS="")
     assert finished.returncode == 0, finished.stderr
     assert final_state(tmp_path / "cut") == final_state(tmp_path / "whole")
