@@ -70,6 +70,8 @@ class Setting(NamedTuple):
     online: dict[str, Any]
     methods: tuple[str, ...] = tuple(METHODS)
     data_file: Path | None = None
+    nothing: dict[str, Any] = {}
+    """Settings of runs from nothing."""
 
 
 def setting_of(name: str, runs: Path, data_file: Path | None) -> Setting:
@@ -81,8 +83,10 @@ def setting_of(name: str, runs: Path, data_file: Path | None) -> Setting:
             ("ucb", "mean", "lcb", "policy", "shared-ucb"),
         )  # fmt: skip
     if name == "pointmaze-large":
-        online = {"steps": 20_000, "warmup": 1_000, "eval_every": 2_000}
-        return Setting(name, name, None, {"steps": 4_000}, online)
+        # Values must reach over a way of hundreds of steps.
+        far = {"discount": 0.998, "n_step": 5}
+        online = {"steps": 10_000, "warmup": 1_000, "eval_every": 1_000}
+        return Setting(name, name, None, {"steps": 4_000, **far}, online, nothing=far)
     if name.startswith("antmaze"):
         online = {"steps": 10_000, "warmup": 1_000, "eval_every": 2_000}
         offline = {"steps": 10_000, "preset": "antmaze-fast"}
@@ -167,7 +171,7 @@ def _train_parent(setting: Setting, method: Method, seed: int, folder: Path) -> 
 def _start(setting: Setting, method: Method, seed: int, folder: Path) -> None:
     chary.train_online(
         method.algorithm, setting.env, dataset=setting.dataset, run=folder, seed=seed,
-        **{**method.offline, **_data(setting), **_online(setting, method)},
+        **{**method.offline, **setting.nothing, **_data(setting), **_online(setting, method)},
     )  # fmt: skip
 
 
