@@ -21,6 +21,7 @@ def main(arguments: list[str]) -> int:
         steps: int | None = None,
         alone: Flag = False,
         devices: Devices | None = None,
+        from_start: Flag = False,
         coordinator: str | None = None,
         processes: int | None = None,
         process: int | None = None,
@@ -36,6 +37,8 @@ def main(arguments: list[str]) -> int:
             steps: Extend the run to this many steps.
             alone: Resume this run only. It leaves its group permanently; results change by rounding.
             devices: Train on this many devices from now on. Results change by rounding.
+            from_start: Begin again at step 0 if there are logs but no intact checkpoint. What there was
+                is kept in the run's folder `aside`.
             coordinator: HOST:PORT of process 0, to train in several processes with this command in each.
             processes: Number of processes.
             process: Index of this process, from 0. Only process 0 needs the run folder.
@@ -46,7 +49,12 @@ def main(arguments: list[str]) -> int:
             if not leads:
                 return follow()
             agents = start.resume_all(
-                runs_in(run), steps=steps, alone=alone, devices=devices, yes=yes
+                runs_in(run),
+                steps=steps,
+                alone=alone,
+                devices=devices,
+                yes=yes,
+                from_start=from_start,
             )
         return show_runs([*agents], as_json=json)
 

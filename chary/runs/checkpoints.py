@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from chary.errors import CharyError, reason
+from chary.host.files import read_json
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".saving-"
@@ -34,7 +35,12 @@ def steps(folder: Path) -> list[int]:
     """Steps that have a complete checkpoint, oldest first."""
     if not folder.is_dir():
         return []
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
+    return sorted(int(entry.name) for entry in folder.iterdir() if is_step(entry.name))
+
+
+def is_step(name: str) -> bool:
+    """Whether a file or folder has a step for a name."""
+    return name.isascii() and name.isdecimal()
 
 
 def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> None:
@@ -47,7 +53,7 @@ def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> 
         return
     temporary = folder / f"{UNFINISHED}{step}"
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
         temporary.mkdir(parents=True)
         leaves = _named_leaves(tree)
         _reserve(temporary, sum(leaf.nbytes for leaf in leaves.values()))
@@ -72,10 +78,12 @@ def restore(folder: Path, step: int, like: State) -> State:
 
     path = folder / str(step)
     try:
-        expected = json.loads((path / MANIFEST).read_text())
+        expected = read_json(path / MANIFEST)
         found = _sums(path)
     except (OSError, ValueError) as error:
         raise DamagedCheckpointError(reason(error)) from error
+    if not isinstance(expected, dict):
+        raise DamagedCheckpointError(f"{MANIFEST} is not what was saved")
     if found != expected:
         names = sorted(
             name for name in expected.keys() | found if expected.get(name) != found.get(name)
@@ -88,7 +96,7 @@ def restore(folder: Path, step: int, like: State) -> State:
         newer = {n: x for n, x in leaves.items() if n not in stored and n.startswith(LATER)}
         kept = {n: x for n, x in leaves.items() if n not in newer}
         restored = _orbax_restore(path / "arrays", kept) | newer
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except Exception as error:  # Orbax, its storage library and JAX have errors of their own
         raise DamagedCheckpointError(reason(error)) from error
     structure = jax.tree.structure(like)
     return jax.tree.unflatten(structure, [restored[name] for name in leaves])
@@ -97,12 +105,25 @@ def restore(folder: Path, step: int, like: State) -> State:
 def prune(folder: Path, keep: set[int]) -> None:
     """Remove all checkpoints but those of the given steps, and what a crash left half-written."""
     for step in set(steps(folder)) - keep:
+        path = folder / str(step)
+        if not any((path / part).exists() for part in (MANIFEST, "arrays")):
+            os.replace(path, folder / f"no-checkpoint-{step}")  # not ours to remove
+            continue
         # Renamed first: a folder that is being removed must not look complete.
         doomed = folder / f"{UNFINISHED}{step}-old"
-        os.replace(folder / str(step), doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
+        _remove(doomed)  # a removal that was cut short
+        os.replace(path, doomed)
+        _remove(doomed)
     for leftover in folder.glob(f"{UNFINISHED}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+        _remove(leftover)
+
+
+def _remove(path: Path) -> None:
+    """A folder with all that is in it, or a link to one, but not what that holds."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _reserve(folder: Path, size: int) -> None:
@@ -162,11 +183,15 @@ def _checkpointer():
 
 
 def _sums(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-    }
+    sums: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():  # we write none
+            sums[str(path.relative_to(folder))] = "a link"
+        elif path.is_file() and path.name != MANIFEST:
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256")
+            sums[str(path.relative_to(folder))] = digest.hexdigest()
+    return sums
 
 
 def _flush_to_disk(folder: Path) -> None:

@@ -18,10 +18,33 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
+def is_text(value: Any) -> TypeGuard[str]:
+    """Whether it is a text that can be a name: without NUL, and writable as the bytes it came from."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        value.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_count(value: Any) -> TypeGuard[int]:
+    """Whether it is a whole number from 0 on, which a float could hold."""
+    return type(value) is int and 0 <= value <= sys.float_info.max
+
+
+def is_divergence(record: Any) -> bool:
+    """Whether it says when and why training diverged."""
+    return (
+        isinstance(record, dict) and is_count(record.get("step")) and is_text(record.get("reason"))
+    )
+
+
 def is_valid(log: str, record: Record) -> bool:
     """Whether a line has what lines of its log are read for."""
     step = record.get("step")
-    if type(step) is not int or not 0 <= step <= sys.float_info.max:
+    if not is_count(step):
         return False
     if log == "timing":
         speed = record.get("steps_per_s")

@@ -81,8 +81,7 @@ def run_loop(
             if logs_at(step, run):
                 if validate is not None and plan.held_out is not None:
                     score = float(validate(carry.state, plan.held_out))
-                    earlier = [m.get("validation") for m in folders[0].read("metrics")]
-                    best_so_far = all(v is None or score > v for v in earlier)
+                    best_so_far = all(score > v for v in folders[0].validations())
                     means[0]["validation"] = score
                 carry = carry.fresh()
                 now = time.monotonic()
@@ -119,7 +118,7 @@ def is_over(step: int, folder: RunFolder, run: RunConfig) -> bool:
     """At the last step, or when validation has not improved for as long as the run is patient."""
     if step >= run.steps or not run.patience:
         return step >= run.steps
-    scores = [m["validation"] for m in folder.read("metrics") if m.get("validation") is not None]
+    scores = folder.validations()
     recent = scores[-run.patience :]
     return len(scores) > run.patience and max(scores[: -run.patience]) >= max(recent)
 
@@ -150,10 +149,7 @@ def _look_if_due(
         final = plan.run.final_episodes > 0 and is_over(step, folder, plan.run)
         if not (final or _look_at(step, plan.run)):
             return
-        done = [record["step"] for record in folder.read("evals")]
-        if plan.task is None:
-            done = [int(path.stem) for path in folder.diagnostics()]
-        if step in done:
+        if folder.looked_at(step, simulated=plan.task is not None):
             continue
         agent = plan.agent(carry, member.lane)
         result = None

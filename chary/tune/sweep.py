@@ -69,8 +69,8 @@ class Cell(NamedTuple):
         """How far its log has got."""
         if not RunFolder.exists(self.folder):
             return 0
-        lines = RunFolder.open(self.folder).read("timing")
-        return lines[-1]["step"] if lines else 0
+        line = RunFolder.open(self.folder).last_line("timing")
+        return line["step"] if line else 0
 
 
 Group: TypeAlias = tuple[Cell, ...]
