@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chary.data.memory import dataset, from_frame
     from chary.evaluation.agent import Agent, Decision, Uncertainty
     from chary.evaluation.rollouts import EvalResult
+    from chary.host.importing import trust_code
     from chary.training.start import open_run, resume, train, train_population
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "resume",
     "train",
     "train_population",
+    "trust_code",
 ]
 
 moved.install()
@@ -56,6 +58,7 @@ _HOMES = {
     "resume": "chary.training.start",
     "train": "chary.training.start",
     "train_population": "chary.training.start",
+    "trust_code": "chary.host.importing",
 }
 
 

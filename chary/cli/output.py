@@ -9,6 +9,8 @@ import tyro
 from chary.report.tables import cell_text
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+TrustCode = tuple[str, ...]
+"""Code that a run folder names and the user trusts, by module:Name."""
 
 
 def show(

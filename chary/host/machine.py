@@ -66,6 +66,13 @@ def cache_folder() -> Path:
     return Path(os.environ.get("CHARY_CACHE") or platformdirs.user_cache_dir("chary"))
 
 
+def state_folder() -> Path:
+    """Where chary keeps what it knows of its user: CHARY_STATE, or the platform's state folder."""
+    import platformdirs
+
+    return Path(os.environ.get("CHARY_STATE") or platformdirs.user_state_dir("chary"))
+
+
 def available_memory() -> float:
     """Bytes that a program may still take: of the accelerator, or of this machine and container."""
     import jax

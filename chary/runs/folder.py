@@ -252,8 +252,8 @@ class RunFolder:
         )
 
     def diverged(self, by: int | None = None) -> bool:
-        """Whether training has become meaningless, or had by a step; a file that says neither is ignored,
-        with a warning."""
+        """Whether training has become meaningless, or had by a step; a damaged file is ignored, with a
+        warning."""
         try:
             record = self._divergence()
         except (OSError, ValueError) as error:

@@ -122,8 +122,8 @@ def restore(
         if not steps and max(counts) > 1:
             without = folders[counts.index(min(counts))].path
             raise CharyError(
-                f"{without}: its checkpoints have no step in common with those of the runs in its group. "
-                "Restore them, or resume a single run: `chary resume RUN --alone`."
+                f"{without}: its checkpoints have no step in common with those of the runs in its "
+                "group. Restore them, or resume a single run: `chary resume RUN --alone`."
             )
         if steps:
             step, carries, damage = restore_all(folders, initial, steps)

@@ -22,6 +22,7 @@ from chary.execution import program
 from chary.execution.devices import Devices, counted
 from chary.execution.processes import leader
 from chary.host.compile_cache import keep_compiled
+from chary.host.importing import require_trusted, trust
 from chary.runs.folder import RunFolder, claimed
 from chary.training import groups, loop, plan, population, records, resolve
 from chary.training.learned_from import check_data, load_again
@@ -121,6 +122,7 @@ def start_all(specs: Sequence[RunSpec], *, resume: bool) -> dict[Path, Agent | N
 def _start(
     specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool, yes: bool = False
 ) -> dict[Path, Agent | None]:
+    trust(name for spec in specs for name in spec.own_code)
     with groups.all_claimed([each.folder for each in specs]):
         _make_folders(specs, dataset, resume=resume)
     agents = resume_all([each.folder for each in specs], dataset=dataset, yes=yes)
@@ -230,6 +232,8 @@ def resume_group(
         if alone:
             groups.leave(folders[0])
         specs = [records.spec_of(folder) for folder in folders]
+        for spec in specs:
+            require_trusted(spec.own_code, spec.folder)
         if devices is not None:
             specs = [groups.moved(spec, counted(devices)) for spec in specs]
         goal = max(spec.run.steps for spec in specs)
@@ -263,6 +267,8 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     keep_compiled()
     folder = RunFolder.open(Path(run))
     spec = records.spec_of(folder)
+    # Its simulator may never be needed, and is looked at when it is.
+    require_trusted(spec._replace(run=replace(spec.run, env=None)).own_code, folder.path)
     if which not in ("last", "best"):
         raise CharyError(f"which is '{which}', but must be 'last' or 'best'.")
     best = folder.best() if which == "best" else None
