@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from chary.cli.output import Flag, TrustCode, show
+from chary.cli.output import Flag, TrustCode, show, tell
 from chary.config import require
 from chary.host.importing import trust
 from chary.host.terminal import say
@@ -56,11 +56,11 @@ def main(arguments: list[str]) -> int:
         facts = {k: v for k, v in found.record().items() if k != "rows"}
         show(rows, COLUMNS, as_json=json, **facts)
         if not json:
-            print(verdict.sentence)
+            tell(verdict.sentence)
             for line in (*verdict.reasons[1:], *(f"Left out: {name}." for name in found.left_out)):
-                print(line)
+                tell(line)
             if found.tried is not None:
-                print(found.tried.sentence)
+                tell(found.tried.sentence)
         if len(runs) == 1:
             say(f"written: {selecting.write(runs[0], found)}")
 

@@ -41,9 +41,9 @@ def require_trusted(names: Iterable[str], where: Path) -> None:
     for name in names:
         if (name, _home(name)) not in known:
             raise CharyError(
-                f"{where}: names code of its maker's, '{name}', which you have not named yet. It would be "
-                f"imported from {_home(name) or 'nowhere: there is no such module here'}. If you trust "
-                f"it, add --trust-code {name} (in Python: chary.trust_code({name!r}))."
+                f"{where}: names code of its maker's, '{name}', which you have not named yet. It would "
+                f"be imported from {_home(name) or 'nowhere: there is no such module here'}. If you "
+                f"trust it, add --trust-code {name} (in Python: chary.trust_code({name!r}))."
             )
 
 

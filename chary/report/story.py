@@ -176,7 +176,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[RunStory], list[str]]:
     for path in found.values():
         try:
             stories.append(read_run(path, name=names[path.resolve()]))
-        except CharyError as error:
+        except (CharyError, OSError) as error:
             problems.append(f"{str(error).rstrip('.')}; skipped.")
     if not stories:
         raise CharyError(f"{paths[0]}: none of the runs can be read. {problems[0]}")

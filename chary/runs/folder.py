@@ -33,7 +33,14 @@ import numpy as np
 from chary.errors import CharyError, reason
 from chary.host.files import jsonable, open_plain, parse_json, read_json, whole, write_whole
 from chary.runs import checkpoints
-from chary.runs.schema import Record, is_divergence, is_number, is_text, is_valid
+from chary.runs.schema import (
+    Record,
+    is_divergence,
+    is_number,
+    is_text,
+    is_valid,
+    population_of,
+)
 
 LOGS = ("metrics", "timing", "evals")
 NAMES = {
@@ -98,6 +105,13 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise CharyError(f"{path}/config.json: cannot be read ({reason(error)}).") from error
         return cls(path, config)
+
+    def population(self) -> tuple[list[str], int] | None:
+        """The names of the runs that this one is trained with, and its place; None if it is alone."""
+        try:
+            return population_of(self.config)
+        except ValueError as error:
+            raise CharyError(f"{self.path}/config.json: damaged ({error}).") from error
 
     def write_config(self, config: Record) -> None:
         self.config = config

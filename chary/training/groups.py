@@ -51,18 +51,18 @@ def create(specs: Sequence[RunSpec], dataset: Dataset, scaling: Scaling) -> list
 
 def companions(run: Path) -> list[Path]:
     """The folders of all runs that are trained with this one, itself included."""
-    population = RunFolder.open(run).config.get("layout", {}).get("population")
+    population = RunFolder.open(run).population()
     if population is None:
         return [run]
-    names: list[str] = population["names"]
-    beside = run if run.name == names[population["index"]] else run.resolve()
+    names, place = population
+    beside = run if run.name == names[place] else run.resolve()
     paths = [beside.parent / name for name in names]
-    paths[population["index"]] = run
+    paths[place] = run
     for index, (name, path) in enumerate(zip(names, paths, strict=True)):
         try:
-            theirs = RunFolder.open(path).config.get("layout", {}).get("population")
+            theirs = RunFolder.open(path).population()
             problem = "it is not of this group, or was resumed alone"
-            sound = theirs == {"names": names, "index": index}
+            sound = theirs == (names, index)
         except CharyError as error:
             problem, sound = str(error), False
         if not sound:

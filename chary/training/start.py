@@ -278,6 +278,7 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     sizes = described["observation_size"], described["action_size"]
     # On one device, however it was trained: checkpoints are whole.
     made = algos.build(spec.algorithm, spec.config, *sizes)
+    program.refuse_too_large(made, spec.config.batch_size, *sizes)
     like = program.initial_carry(made, spec.config.batch_size, *sizes, seed=spec.run.seed)
     steps = [best["step"]] if best else folder.checkpoint_steps()[::-1]
     step, (carry,), damage = groups.restore_all([folder], [like], steps)

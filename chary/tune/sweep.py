@@ -138,7 +138,7 @@ def read(folder: Path) -> Sweep:
             run = replace(run, run=folder / name)  # the sweep may have been moved
             spec = RunSpec(record["algorithm"], config, run, execution, record["preset"])
             cells.append(Cell(len(cells), spec, str(record["command"])))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CharyError(f"{folder / PLAN}: damaged at {name} ({error}).") from error
     return Sweep(folder, tuple(cells))
 
@@ -160,8 +160,8 @@ def _kind(cell: Cell, *, together: bool) -> tuple[Any, ...]:
     """What cells of one group have in common."""
     spec = cell.spec
     if RunFolder.exists(cell.folder):
-        population = RunFolder.open(cell.folder).config.get("layout", {}).get("population", {})
-        return "begun", *population.get("names", [cell.folder.name])
+        population = RunFolder.open(cell.folder).population()
+        return "begun", *(population[0] if population else [cell.folder.name])
     if not together or spec.run.validation:  # which holds out other episodes in every seed
         return "alone", cell.number
     record = _record(spec._replace(run=replace(spec.run, seed=0)))

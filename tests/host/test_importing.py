@@ -96,7 +96,7 @@ def test_what_was_named_once_is_known_in_the_same_file_only(
     elsewhere.mkdir()
     (elsewhere / "evil_module.py").write_text(EVIL)
     monkeypatch.chdir(elsewhere)
-    with pytest.raises(CharyError, match="download/evil_module.py"):
+    with pytest.raises(CharyError, match=r"download/evil_module\.py"):
         importing.require_trusted(["evil_module:Name"], stranger)
     assert not (elsewhere / "ran").exists()
 
@@ -108,7 +108,7 @@ def test_packages_are_found_without_running_them(
     package.mkdir()
     (package / "__init__.py").write_text(EVIL)
     (package / "part.py").write_text(EVIL)
-    with pytest.raises(CharyError, match="evil_package/__init__.py"):
+    with pytest.raises(CharyError, match=r"evil_package/__init__\.py"):
         importing.require_trusted(["evil_package.part:Name"], stranger)
     assert not (stranger / "ran").exists()
     monkeypatch.setenv("CHARY_STATE", str(stranger / "d.npz" / "no folder"))
