@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from chary.errors import CharyError, unknown_name
+from chary.host.machine import share_heaps
 from chary.host.terminal import say, show_warnings_plainly
 from chary.version import __version__
 
@@ -65,6 +66,7 @@ def _run(arguments: list[str], interrupts: list[int]) -> int:
             return 0
         if arguments[0] not in COMMANDS:
             raise unknown_name("command", arguments[0], COMMANDS, "See `chary --help`.")
+        share_heaps()
         return import_module(f"chary.cli.{arguments[0]}").main(arguments[1:])
     except CharyError as error:
         say(f"chary: error: {error}")

@@ -24,7 +24,7 @@ from chary.runs.folder import (
     seconds_in,
     speed_in,
 )
-from chary.runs.schema import Record, is_number, require_shapes, require_summary
+from chary.runs.schema import SHOWN, Record, is_number, require_shapes, require_summary
 
 Columns = dict[str, np.ndarray]
 """Equally long arrays by name, `step` among them; NaN where a line had no such number."""
@@ -49,11 +49,11 @@ class RunStory:
 
     @property
     def algorithm(self) -> str:
-        return str(self.config["algorithm"])
+        return str(self.config["algorithm"])[:SHOWN]
 
     @property
     def dataset(self) -> str:
-        return str(self.part("dataset").get("name", "unknown"))
+        return str(self.part("dataset").get("name", "unknown"))[:SHOWN]
 
     @property
     def fingerprint(self) -> str:
@@ -63,7 +63,7 @@ class RunStory:
     def names(self, kind: str) -> list[str]:
         """Names of the columns of observations or actions; empty where the data has none."""
         names = self.part("columns").get(f"{kind}s")
-        return [str(name) for name in names] if isinstance(names, list) else []
+        return [str(name)[:SHOWN] for name in names] if isinstance(names, list) else []
 
     @property
     def seed(self) -> int | None:

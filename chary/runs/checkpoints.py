@@ -146,11 +146,11 @@ def _named_leaves(tree: PyTree) -> Leaves:
 
 def _orbax_save(path: Path, leaves: Leaves) -> None:
     import jax
+    from orbax.checkpoint.args import StandardSave
 
     with _checkpointer() as checkpointer:
         # Of several processes one alone has whole arrays, which Orbax takes from its memory only.
-        checkpointer.save(path.absolute(), jax.device_get(leaves))
-        checkpointer.wait_until_finished()
+        checkpointer.save(path.absolute(), args=StandardSave(jax.device_get(leaves)))
 
 
 def _stored_names(path: Path) -> set[str]:
@@ -160,26 +160,32 @@ def _stored_names(path: Path) -> set[str]:
 
 def _orbax_restore(path: Path, leaves: Leaves) -> Leaves:
     import jax
+    from orbax.checkpoint.args import StandardRestore
 
     with _checkpointer() as checkpointer:
-        on_host = checkpointer.restore(path.absolute(), jax.device_get(leaves))
+        on_host = checkpointer.restore(
+            path.absolute(), args=StandardRestore(jax.device_get(leaves))
+        )
     # Bound to no device, as an initial state is: the program that was compiled for one serves both.
     return jax.device_put(on_host)
 
 
-def _checkpointer():
+def _checkpointer() -> Any:
+    """Orbax's, one that waits: its other one has time limits by the wall clock, which may jump."""
     import jax
-    import orbax.checkpoint
+    from orbax.checkpoint import Checkpointer, StandardCheckpointHandler
+    from orbax.checkpoint.options import MultiprocessingOptions
 
     # Orbax reports its progress at a level meant for clusters of machines.
     logging.getLogger("absl").setLevel(logging.CRITICAL)
     if jax.process_count() == 1:
-        return orbax.checkpoint.StandardCheckpointer()
+        return Checkpointer(StandardCheckpointHandler())
     # Of several processes only this one comes here, and must not wait for the others.
-    alone = orbax.checkpoint.options.MultiprocessingOptions(
+    alone = MultiprocessingOptions(
         primary_host=jax.process_index(), active_processes={jax.process_index()}
     )
-    return orbax.checkpoint.StandardCheckpointer(multiprocessing_options=alone)
+    handler = StandardCheckpointHandler(multiprocessing_options=alone)
+    return Checkpointer(handler, multiprocessing_options=alone)
 
 
 def _sums(folder: Path) -> dict[str, str]:

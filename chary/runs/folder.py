@@ -59,7 +59,7 @@ LIMITS = "limits.npz"
 SELECTED = "select.json"
 """What `chary select` leaves beside runs."""
 NEWEST_KEPT = 2
-LONGEST = 64 * 2**20
+LONGEST = 16 * 2**20
 """Bytes of a line of a log."""
 TAIL = 64 * 2**10
 """Bytes at a log's end that hold its last line."""
@@ -420,6 +420,8 @@ def read_arrays(path: Path, names: Collection[str] | None = None) -> dict[str, n
 
 def _record_in(log: str, line: bytes) -> Record | None:
     """What a line says; None where it is damaged or not from a run."""
+    if not line.startswith(b"{"):
+        return None
     try:
         record = parse_json(line)
     except ValueError:

@@ -18,9 +18,15 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
+LONGEST_NAME = 4096
+SHOWN = 200
+"""Characters of a name that pages show."""
+
+
 def is_text(value: Any) -> TypeGuard[str]:
-    """Whether it is a text that can be a name: without NUL, and writable as the bytes it came from."""
-    if not isinstance(value, str) or "\0" in value:
+    """Whether it is a text that can be a name or a path: not endless, without NUL, and writable as the
+    bytes it came from."""
+    if not isinstance(value, str) or "\0" in value or len(value) > LONGEST_NAME:
         return False
     try:
         value.encode(errors="surrogateescape")

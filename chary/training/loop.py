@@ -17,6 +17,7 @@ from chary.errors import DivergedError
 from chary.evaluation.diagnostics import diagnose
 from chary.execution.processes import leader
 from chary.execution.program import Carry, one_of
+from chary.host.machine import give_back_memory
 from chary.host.terminal import TrainingDisplay, say
 from chary.runs.folder import RunFolder
 from chary.runs.tensorboard import EventFiles
@@ -102,6 +103,7 @@ def run_loop(
                 for member in members:
                     own = one_of(whole, member.lane, len(plan.lanes))
                     member.folder.save_checkpoint(step, own)
+                give_back_memory()
                 saved_at = time.monotonic()
             if stopping:
                 raise KeyboardInterrupt(_how_to_resume(members))

@@ -1,8 +1,10 @@
 """Run folders and checkpoints: nothing lost, nothing half-written, damage noticed."""
 
+import itertools
 import json
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,15 @@ def test_a_checkpoint_comes_back_to_the_bit(tmp_path: Path) -> None:
     assert checkpoints.steps(tmp_path) == [5]
     restored = checkpoints.restore(tmp_path, 5, tree(0.0))
     assert bits(restored) == bits(state)
+
+
+def test_a_clock_that_jumps_by_days_does_not_stop_a_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = itertools.count()
+    monkeypatch.setattr(time, "time", lambda: 86400.0 * next(days))
+    checkpoints.save(tmp_path, 5, tree(0.1))
+    assert bits(checkpoints.restore(tmp_path, 5, tree(0.0))) == bits(tree(0.1))
 
 
 @pytest.mark.parametrize("harm", ["flip", "truncate", "remove", "add", "manifest"])
