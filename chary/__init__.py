@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chary.data.memory import dataset, from_frame
     from chary.evaluation.agent import Agent, Decision, Uncertainty
     from chary.evaluation.rollouts import EvalResult
+    from chary.host.importing import trust_code
     from chary.training.finetune import finetune, train_online
     from chary.training.start import open_run, resume, train, train_population
 
@@ -41,6 +42,7 @@ __all__ = [
     "train",
     "train_online",
     "train_population",
+    "trust_code",
 ]
 
 moved.install()
@@ -61,6 +63,7 @@ _HOMES = {
     "train": "chary.training.start",
     "train_online": "chary.training.finetune",
     "train_population": "chary.training.start",
+    "trust_code": "chary.host.importing",
 }
 
 

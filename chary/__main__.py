@@ -1,8 +1,14 @@
 """`python -m chary` is `chary`."""
 
+import signal
 import sys
 
-from chary.cli import main
+# Until there is somebody to answer, and after: Ctrl-C just ends the program, without a traceback.
+ours = __name__ == "__main__" or sys.argv[0].endswith("chary")
+if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not under nohup
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from chary.cli import main  # noqa: E402
 
 
 def run() -> None:

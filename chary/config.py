@@ -48,6 +48,8 @@ class Allowed:
     bounds: tuple[Any, ...] = ()
     several: bool = False
     """Whether the field is a tuple of such numbers."""
+    kinds: tuple[type, ...] = ()
+    """Types of its values; empty where they are not known."""
 
     def check(self, option: str, value: Any) -> None:
         """Refuse any other value."""
@@ -94,6 +96,7 @@ def _allowed_by(hint: Any) -> Allowed:
             inner = _allowed_by(get_args(arm)[0])
             return replace(inner, several=inner.number)
     named = [arm for arm in arms if get_origin(arm) is Literal or arm is NoneType]
+    others = [_kind_of(arm) for arm in arms if arm not in named]
     words = [word for arm in named for word in (get_args(arm) or (None,))]
     ranged = [arm for arm in arms if get_origin(arm) is Annotated]
     return Allowed(
@@ -101,7 +104,20 @@ def _allowed_by(hint: Any) -> Allowed:
         only_words=len(named) == len(arms),
         number=bool(ranged) or int in arms or float in arms,
         bounds=tuple(bound for arm in ranged for bound in _bounds(arm)),
+        kinds=() if None in others else tuple(kind for kind in others if kind),
     )
+
+
+def _kind_of(arm: Any) -> type | None:
+    """The type of values of a field; None where it is not one of those that JSON has."""
+    plain = arm.__origin__ if get_origin(arm) is Annotated else arm
+    return plain if plain in (bool, int, float, str, Path) else None
+
+
+def _is_of(value: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a value is of one of these types; whole numbers are floats too, but yes is not 1."""
+    allowed = (*kinds, int) if float in kinds else kinds
+    return isinstance(value, allowed) and (bool in kinds or not isinstance(value, bool))
 
 
 def _arms(hint: Any) -> Iterator[Any]:
@@ -122,8 +138,10 @@ def _bounds(hint: Any) -> list[Any]:
 def require(condition: bool, option: str, value: object, allowed: str) -> None:
     """Refuse a setting that makes no sense, or is infinite, which config.json could not say."""
     finite = not isinstance(value, float) or isfinite(value)
-    if not (condition and finite):
-        also = "" if finite else " and finite"
+    small = not isinstance(value, int) or abs(value) < 2**31
+    if not (condition and finite and small):
+        too_large = condition and not small
+        also = " and finite" if not finite else " and below 2147483648" if too_large else ""
         raise CharyError(f"--{option} is {value}, but must be {allowed}{also}.")
 
 
@@ -166,4 +184,10 @@ def from_json(kind: Any, record: dict[str, Any]) -> Any:
     for path in ("run", "data_file", "parent"):
         if isinstance(values.get(path), str):
             values[path] = Path(str(values[path]))
+    for name, allowed in _allowed(kind):
+        value = values.get(name)
+        each = value if allowed.several and isinstance(value, tuple) else (value,)
+        unknown = name not in values or value in allowed.words or not allowed.kinds
+        if not unknown and not all(_is_of(item, allowed.kinds) for item in each):
+            raise TypeError(f"{name} is {value!r:.60}")
     return kind(**values)

@@ -32,6 +32,8 @@ os.environ.update(
     OPENBLAS_NUM_THREADS="1",  # NumPy's threads would mostly wait for each other
 )
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share what the first process made
+    os.environ["CHARY_STATE"] = tempfile.mkdtemp(prefix="chary-test-state-")
+    atexit.register(shutil.rmtree, os.environ["CHARY_STATE"], ignore_errors=True)
     COMPILED = tempfile.mkdtemp(prefix="chary-test-compiled-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED
     atexit.register(shutil.rmtree, COMPILED, ignore_errors=True)

@@ -1,10 +1,16 @@
 """The command line: a light table of commands, each in a module that is imported when called."""
 
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 from chary.errors import CharyError, unknown_name
-from chary.host.terminal import show_warnings_plainly
+from chary.host.machine import share_heaps
+from chary.host.terminal import say, show_warnings_plainly
 from chary.version import __version__
 
 COMMANDS = {
@@ -46,6 +52,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; errors that a user can fix become one message and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     show_warnings_plainly()
+    with _interrupts() as seen:
+        return _run(arguments, seen)
+
+
+def _run(arguments: list[str], interrupts: list[int]) -> int:
+    if hasattr(sys.stdout, "reconfigure"):  # names of files need not be text in any language
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         if not arguments or arguments[0] in ("-h", "--help", "help"):
             print(usage(), flush=True)
@@ -55,18 +68,51 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         if arguments[0] not in COMMANDS:
             raise unknown_name("command", arguments[0], COMMANDS, "See `chary --help`.")
+        share_heaps()
         module = arguments[0].replace("-", "_")
         return import_module(f"chary.cli.{module}").main(arguments[1:])
     except CharyError as error:
-        print(f"chary: error: {error}", file=sys.stderr)
+        say(f"chary: error: {error}")
         return 2
     except KeyboardInterrupt as stop:
-        print(f"chary: interrupted. {stop}".rstrip(), file=sys.stderr)
+        say(f"chary: interrupted. {stop}".rstrip())
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as with `| head`
         sys.stderr.close()
         return 141
     except OSError as error:  # no room, no permission, a name too long: the user's to fix
         where = f"{error.filename}: " if error.filename else ""
-        print(f"chary: error: {where}{error.strerror or error}.", file=sys.stderr)
+        say(f"chary: error: {where}{error.strerror or error}.")
         return 2
+    except Exception as error:
+        if interrupts:  # packages that are interrupted while they are imported fail in other ways
+            say("chary: interrupted.")
+            return 130
+        # JAX has an error of its own for memory.
+        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        say(
+            "chary: error: out of memory. Choose smaller networks or batches, or fewer runs at once."
+        )
+        return 2
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """A list that Ctrl-C adds to before it interrupts as usual."""
+    seen: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        seen.append(number)
+        signal.default_int_handler(number, frame)
+
+    before = signal.getsignal(signal.SIGINT)
+    usual = before in (signal.default_int_handler, signal.SIG_DFL)
+    if not usual or threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)

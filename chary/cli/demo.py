@@ -5,7 +5,7 @@ from pathlib import Path
 import tyro
 
 from chary.cli.demo_run import EPISODES, run_demo
-from chary.cli.output import Flag, show
+from chary.cli.output import Flag, show, tell
 from chary.config import require
 
 COLUMNS = {
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
             seed=seed,
         )
         if not json:
-            print(f"figure: {figure}\nruns:   {out}  (see `chary runs {out}`)\nreport: {report}")
+            tell(f"figure: {figure}\nruns:   {out}  (see `chary runs {out}`)\nreport: {report}")
 
     tyro.cli(demo, args=arguments, prog="chary demo")
     return 0

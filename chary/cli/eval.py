@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from chary.cli.output import Flag, show
+from chary.cli.output import Flag, TrustCode, show
 from chary.config import require
 from chary.evaluation import acting
+from chary.host.importing import trust
 from chary.training import start as training
 
 COLUMNS = {
@@ -25,6 +26,7 @@ def main(arguments: list[str]) -> int:
         act: str = "mode",
         env: str | None = None,
         seed: int = 0,
+        trust_code: TrustCode = (),
         json: Flag = False,
     ) -> None:
         """Evaluate a run's policy.
@@ -38,11 +40,13 @@ def main(arguments: list[str]) -> int:
             env: Simulator instead of the dataset's: a Gymnasium id, or your own module:make, imported
                 from the current folder.
             seed: Seed of the episodes' starts and of sampled actions.
+            trust_code: Import this module:Name, which the run names (an ensemble or a simulator).
             json: Print the result, including every episode, as one JSON object.
         """
         require(episodes >= 1, "episodes", episodes, "at least 1")
         require(seed >= 0, "seed", seed, "at least 0")
         acting.resolve(act)
+        trust(trust_code)
         agent = training.open_run(run, which=which)
         agent.seed = seed
         row = {

@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 import tyro
 
-from chary.cli.output import Flag, show
+from chary.cli.output import Flag, TrustCode, show
 from chary.deploy.export import check_out, export, files_of, open_to_export
 from chary.errors import CharyError
 from chary.evaluation.limits import FLAG_RATE, check_rate
+from chary.host.importing import trust
 
 COLUMNS = {
     "file": "file", "bytes": "bytes", "rows": "compared at", "action_error": "actions differ by",
@@ -24,6 +25,7 @@ def main(arguments: list[str]) -> int:
         which: Literal["last", "best"] = "last",
         flag_rate: float = FLAG_RATE,
         data_file: Path | None = None,
+        trust_code: TrustCode = (),
         overwrite: Flag = False,
         json: Flag = False,
     ) -> None:
@@ -41,6 +43,7 @@ def main(arguments: list[str]) -> int:
             flag_rate: Share of states like the logged ones that is flagged as outside the data.
             data_file: Where the run's data is now, if it has moved. Needed only where the run does not
                 record the limits of its data.
+            trust_code: Import this module:Name, which the run names (an ensemble or a simulator).
             overwrite: Replace a file that is there.
             json: Print the result as one JSON object.
         """
@@ -51,6 +54,7 @@ def main(arguments: list[str]) -> int:
             raise CharyError(
                 f"{there[0]}: already there. Choose another --out, or add --overwrite."
             )
+        trust(trust_code)
         exported = export(open_to_export(run, which, data_file), out, flag_rate=flag_rate)
         shared = {k: v for k, v in exported._asdict().items() if k != "paths"}
         rows = [

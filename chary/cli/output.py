@@ -6,9 +6,17 @@ from typing import Annotated, Any
 
 import tyro
 
+from chary.host.terminal import printable
 from chary.report.tables import cell_text
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+TrustCode = tuple[str, ...]
+"""Code that a run folder names and the user trusts, by module:Name."""
+
+
+def tell(text: str) -> None:
+    """A line of the result, which may have names in it that are not ours."""
+    print(printable(text))
 
 
 def show(
@@ -40,5 +48,5 @@ def show(
     # A pipe has no width of its own; a narrow guess would fold every cell.
     console = Console(width=None if sys.stdout.isatty() else 160)
     if title:  # not the table's own, which would be folded to the table's width
-        console.print(escape(title), highlight=False)
+        console.print(escape(printable(title)), highlight=False)
     console.print(table)

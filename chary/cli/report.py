@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from chary.cli.output import Flag
+from chary.cli.output import Flag, tell
 
 
 def main(arguments: list[str]) -> int:
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
             from chary.report.export import write_tables
 
             for path in write_tables(data, destination, format):
-                print(f"report: {path}")
+                tell(f"report: {path}")
             return
         if format == "md":
             from chary.report.markdown import write_markdown
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
             from chary.report.page import write_report
 
             write_report(data, destination)
-        print(f"report: {destination}")
+        tell(f"report: {destination}")
 
     tyro.cli(report, args=arguments, prog="chary report")
     return 0

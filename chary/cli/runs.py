@@ -10,7 +10,7 @@ import tyro
 from chary.cli.output import Flag, show
 from chary.errors import CharyError
 from chary.runs.folder import RunFolder, find_runs, headline, speed_in
-from chary.runs.schema import way_of
+from chary.runs.schema import is_count, is_text, way_of
 
 COLUMNS = {
     "run": "run", "algorithm": "algo", "dataset": "dataset", "seed": "seed", "step": "step",
@@ -38,8 +38,9 @@ def main(arguments: list[str]) -> int:
         for path in find_runs(folder):
             try:
                 rows.append(describe(RunFolder.open(path)))
-            except CharyError as error:  # other programs have files of that name too
-                warnings.warn(f"{error} Skipped.", stacklevel=1)
+            # Other programs have files of that name too, and not every folder can be read.
+            except (CharyError, OSError) as error:
+                warnings.warn(f"{str(error).rstrip('.')}; skipped.", stacklevel=1)
         _show(rows, as_json=json)
 
     tyro.cli(runs, args=arguments, prog="chary runs")
@@ -66,7 +67,9 @@ def describe(folder: RunFolder) -> dict[str, Any]:
     config = folder.config
     try:
         name, seed, goal = config["dataset"]["name"], config["run"]["seed"], config["run"]["steps"]
-    except (KeyError, TypeError) as error:
+        if not (is_text(name) and is_count(seed) and is_count(goal)):
+            raise TypeError("no name, seed or number of steps")
+    except (KeyError, TypeError, IndexError) as error:
         raise CharyError(
             f"{folder.path}/config.json: damaged or of another version ({error})."
         ) from error

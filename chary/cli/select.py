@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from chary.cli.output import Flag, show
+from chary.cli.output import Flag, TrustCode, show, tell
 from chary.config import require
+from chary.host.importing import trust
 from chary.host.terminal import say
 from chary.tune import select as selecting
 
@@ -26,6 +27,7 @@ def main(arguments: list[str]) -> int:
         which: Literal["last", "best"] = "last",
         episodes: int = 0,
         env: str | None = None,
+        trust_code: TrustCode = (),
         json: Flag = False,
     ) -> None:
         """Rank trained policies without a simulator, on episodes that none of them learned from.
@@ -39,11 +41,13 @@ def main(arguments: list[str]) -> int:
                 when it is clear which policy is best.
             env: Simulator instead of the dataset's: a Gymnasium id, or your own module:make, imported
                 from the current folder.
+            trust_code: Import this module:Name, which the runs name (an ensemble or a simulator).
             json: Print everything as one JSON object.
         """
         require(members >= 2, "members", members, "at least 2")
         require(steps is None or steps >= 1, "steps", steps, "at least 1")
         require(episodes >= 0, "episodes", episodes, "at least 0")
+        trust(trust_code)
         found = selecting.select(runs, steps=steps, members=members, which=which)
         if episodes:
             found = found.with_episodes(episodes, env)
@@ -52,11 +56,11 @@ def main(arguments: list[str]) -> int:
         facts = {k: v for k, v in found.record().items() if k != "rows"}
         show(rows, COLUMNS, as_json=json, **facts)
         if not json:
-            print(verdict.sentence)
+            tell(verdict.sentence)
             for line in (*verdict.reasons[1:], *(f"Left out: {name}." for name in found.left_out)):
-                print(line)
+                tell(line)
             if found.tried is not None:
-                print(found.tried.sentence)
+                tell(found.tried.sentence)
         if len(runs) == 1:
             say(f"written: {selecting.write(runs[0], found)}")
 

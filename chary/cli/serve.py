@@ -8,10 +8,11 @@ from typing import Annotated
 
 import tyro
 
-from chary.cli.output import Flag
+from chary.cli.output import Flag, TrustCode
 from chary.config import require
 from chary.errors import CharyError
 from chary.host.http import LOOPBACK, bind, is_loopback
+from chary.host.importing import trust
 from chary.host.terminal import say
 
 SHORTEST = 16
@@ -27,6 +28,7 @@ def main(arguments: list[str]) -> int:
         token_file: Path | None = None,
         no_token: Flag = False,
         flag_rate: float | None = None,
+        trust_code: TrustCode = (),
         max_rows: int = 4096,
         timeout: float = 10.0,
     ) -> None:
@@ -43,6 +45,7 @@ def main(arguments: list[str]) -> int:
             no_token: Take requests without a token; only at a loopback address.
             flag_rate: Share of states like the logged ones that is flagged as outside the data; of run
                 folders only, 0.005 by default. Exported files have their own.
+            trust_code: Import this module:Name, which the run names (an ensemble or a simulator).
             max_rows: Rows that one request may have.
             timeout: Seconds in which a request must have arrived.
         """
@@ -55,19 +58,20 @@ def main(arguments: list[str]) -> int:
         from chary.deploy.serve import Options, make_server, run
         from chary.deploy.source import open_source
 
-        listening = bind(host, port)  # a taken port is known before the policy is loaded
-        source = open_source(policy, flag_rate)
-        source.warm_up()
-        server = make_server(source, str(policy), Options(host, token, max_rows, timeout))
-        listening.listen()
-        named = f"[{host}]" if ":" in host else host
-        address = f"http://{named}:{listening.getsockname()[1]}/"
-        print(address, flush=True)
-        header = f' -H "Authorization: Bearer {shown}"' if shown else ""
-        row = [0.0] * source.size("observations")
-        say(f"Serving {policy}. Ctrl-C stops the server. Try:")
-        say(f"curl{header} {address}decide -d '{{\"observations\": {row}}}'")
-        run(server, listening)
+        trust(trust_code)
+        with bind(host, port) as listening:  # a taken port is known before the policy is loaded
+            source = open_source(policy, flag_rate)
+            source.warm_up()
+            server = make_server(source, str(policy), Options(host, token, max_rows, timeout))
+            listening.listen()
+            named = f"[{host}]" if ":" in host else host
+            address = f"http://{named}:{listening.getsockname()[1]}/"
+            print(address, flush=True)
+            header = f' -H "Authorization: Bearer {shown}"' if shown else ""
+            row = [0.0] * source.size("observations")
+            say(f"Serving {policy}. Ctrl-C stops the server. Try:")
+            say(f"curl{header} {address}decide -d '{{\"observations\": {row}}}'")
+            run(server, listening)
 
     tyro.cli(serve, args=arguments, prog="chary serve")
     return 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from chary.cli.options import Option, option, parse
-from chary.cli.output import show
+from chary.cli.output import show, tell
 from chary.config import require
 from chary.errors import unknown_name
 
@@ -131,7 +131,7 @@ def _show(
         return
     title = f"{study.dataset['name']}, {found['steps']:,} steps"
     show(rows, columns, as_json=False, title=title)
-    print(f"page:   {files['md']}\nfigure: {files['png']}\nruns:   {study.jobs[0].folder.parent}")
+    tell(f"page:   {files['md']}\nfigure: {files['png']}\nruns:   {study.jobs[0].folder.parent}")
 
 
 def _own(name: str) -> list[Option]:

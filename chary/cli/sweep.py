@@ -108,7 +108,7 @@ def _resume(folder: Path, options: list[str]) -> int:
     """Train what is left of a sweep, or one cell of it, or say how far it is."""
     import tyro
 
-    from chary.cli.output import Flag
+    from chary.cli.output import Flag, TrustCode
     from chary.tune.where import Where
 
     def resume(
@@ -116,6 +116,7 @@ def _resume(folder: Path, options: list[str]) -> int:
         cores: tuple[int, ...] = (),
         attached: Flag = False,
         status: Flag = False,
+        trust_code: TrustCode = (),
         json: Flag = False,
         where: Where = Where(),  # noqa: B008
     ) -> None:
@@ -126,6 +127,7 @@ def _resume(folder: Path, options: list[str]) -> int:
             cores: Use only these cores.
             attached: End when standard input closes; wait for a predecessor that is just ending.
             status: Only show which runs are done.
+            trust_code: Import this module:Name, which the plan names.
             json: Print the table as one JSON object.
             where: Where runs are trained.
         """
@@ -134,8 +136,10 @@ def _resume(folder: Path, options: list[str]) -> int:
         if attached:
             threading.Thread(target=_end_with_the_input, daemon=True).start()
 
+        from chary.host.importing import trust
         from chary.tune import sweep
 
+        trust(trust_code)
         found = sweep.read(folder)
         if cell:
             try:
@@ -156,9 +160,11 @@ def _resume(folder: Path, options: list[str]) -> int:
 def _train(sweep: "Sweep", cells: "Sequence[Cell]", where: "Where", *, as_json: bool) -> None:
     """Train what is left of these cells, or submit it, and show the whole sweep."""
     from chary.tune import slurm, workers
+    from chary.tune.sweep import require_known_code
 
     left = [cell for cell in cells if not cell.finished]
     facts: dict[str, Any] = {}
+    require_known_code(left)
     if where.on != "slurm":
         workers.train_all(sweep, cells, where)
     elif left and where.dry_run:

@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
         )
 
     from chary.cli.options import option, parse
-    from chary.cli.output import Flag, show
+    from chary.cli.output import Flag, show, tell
     from chary.training import resolve
     from chary.tune import workflow
     from chary.tune.where import Where
@@ -75,5 +75,5 @@ def main(arguments: list[str]) -> int:
     columns = {"beta": "beta", "alpha": "alpha", "score": "score"}
     show(rows, columns, as_json=parsed.json, title=f"Score: {last.remark}", command=tuned.command)
     if not parsed.json:
-        print(f"Train the last run:\n  {tuned.command}")
+        tell(f"Train the last run:\n  {tuned.command}")
     return 0

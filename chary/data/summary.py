@@ -49,7 +49,14 @@ def summarise(
 
 
 def _histogram(values: np.ndarray) -> dict[str, Any]:
-    counts, edges = np.histogram(values.astype(np.float64), bins=BINS)
+    values = np.nan_to_num(values.astype(np.float64))  # sums of the largest numbers are infinite
+    low, high = values.min(), values.max()
+    # Edges of bins that are narrower than this are one number.
+    narrowest = 1e-9 * max(abs(low), abs(high))
+    if high - low <= BINS * narrowest:
+        half = max(0.5, BINS * narrowest)
+        low, high = low - half, high + half
+    counts, edges = np.histogram(values, bins=BINS, range=(low, high))
     return {
         "mean": float(values.mean(dtype=np.float64)),
         "min": float(values.min()),

@@ -19,6 +19,7 @@ from chary.evaluation.inputs import UNNAMED, Invalid, Names, actions_of, rows_of
 from chary.evaluation.limits import FLAG_RATE, Limits, limits_of, reasons_of
 from chary.evaluation.own_env import own_task
 from chary.evaluation.rollouts import Act, EvalResult, Moments, evaluate
+from chary.host.importing import require_trusted
 from chary.networks.targets import lower_confidence_bound, mean_and_std
 from chary.types import Algorithm
 
@@ -239,6 +240,8 @@ class Agent:
         """
         if isinstance(env, int):
             env, episodes = None, env
+        if env is None and self.env is not None and ":" in self.env:
+            require_trusted([self.env], self.folder)
         env, ways = env or self.env, resolve(act)
         task = self.task if env is None else own_task(env, self.scaling)
         if task is None:

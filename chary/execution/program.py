@@ -18,7 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from chary.host.machine import cores
+from chary.errors import CharyError, reason
+from chary.execution.cost import cost_of
+from chary.host.machine import available_memory, cores
 from chary.types import Algorithm, Batch, PyTree
 
 Tree = TypeVar("Tree", bound=PyTree)
@@ -96,6 +98,22 @@ def trace_update(
     batch = Batch(observations, actions, numbers, numbers, observations, next_actions, returns)
     key = jax.eval_shape(lambda: jax.random.key(0))
     return _traced_once(algorithm).trace(jax.eval_shape(algorithm.init, key), batch, key)
+
+
+def refuse_too_large(
+    algorithm: Algorithm[Any], batch_size: int, observation_size: int, action_size: int
+) -> None:
+    """Refuse networks that do not fit memory, before anything is allocated."""
+    try:
+        needed = cost_of(trace_update(algorithm, batch_size, observation_size, action_size)).memory
+    except (OverflowError, TypeError, ValueError) as error:
+        raise CharyError(f"networks of this size cannot be made ({reason(error)}).") from error
+    free = available_memory()
+    if needed > free:
+        raise CharyError(
+            f"an update takes about {needed / 1e9:.3g} GB of memory, but {free / 1e9:.3g} GB are free. "
+            "Choose smaller --hidden, fewer --members or a smaller --batch-size."
+        )
 
 
 def initial_carry(

@@ -1,10 +1,12 @@
 """What this machine is: recorded with every run, because bits depend on it."""
 
+import ctypes
 import os
 import platform
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import Any
 
 from chary.version import __version__
 
+M_ARENA_MAX, HEAPS = -8, 2
+"""Of the GNU C library: the setting's number, and its value."""
 RECORDED = ("jax", "jaxlib", "numpy", "equinox", "optax", "orbax-checkpoint", "gymnasium", "mujoco")
 
 
@@ -66,6 +70,13 @@ def cache_folder() -> Path:
     return Path(os.environ.get("CHARY_CACHE") or platformdirs.user_cache_dir("chary"))
 
 
+def state_folder() -> Path:
+    """Where chary keeps what it knows of its user: CHARY_STATE, or the platform's state folder."""
+    import platformdirs
+
+    return Path(os.environ.get("CHARY_STATE") or platformdirs.user_state_dir("chary"))
+
+
 def available_memory() -> float:
     """Bytes that a program may still take: of the accelerator, or of this machine and container."""
     import jax
@@ -87,6 +98,20 @@ def available_memory() -> float:
     if len(found) == 1 and hasattr(os, "sysconf"):
         found.append(float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
     return max(0.0, min(found))
+
+
+def share_heaps() -> None:
+    """Let all threads take memory from a few heaps. The C library would give threads heaps of their own,
+    and what checkpoints and evaluations return to one of them is not used by another. A no-op where the
+    library has no such setting, or after its threads have begun."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, HEAPS)
+
+
+def give_back_memory() -> None:
+    """Return to the system what the heaps hold without need."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def memory_in_use() -> float:

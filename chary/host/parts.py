@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chary.errors import CharyError
-from chary.host.files import write_whole
+from chary.host.files import read_json, write_whole
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def check_settings(folder: Path, settings: Mapping[str, Any], *, work: str) -> N
         write_whole(path, json.dumps(settings, indent=2))
         return
     try:
-        before = json.loads(path.read_text())
+        before = read_json(path)
         keys = sorted({*before, *settings})
         other = [
             f"{key} {before.get(key)} instead of {settings.get(key)}"

@@ -9,16 +9,26 @@ from types import TracebackType
 from typing import Any
 
 
+def printable(text: str) -> str:
+    """Text that a terminal only shows: characters that would move its cursor, write to its clipboard or
+    hide others become their codes, as do those that no file could be written with."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 def say(message: str) -> None:
     """A line for the person who waits."""
-    print(message, file=sys.stderr, flush=True)
+    print(printable(message), file=sys.stderr, flush=True)
 
 
 def show_warnings_plainly() -> None:
     """Warnings as one line each, without the place in the code."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"chary: warning: {message}", file=sys.stderr)
+        say(f"chary: warning: {message}")
 
     warnings.showwarning = show
     warnings.simplefilter("always", UserWarning)
@@ -38,7 +48,7 @@ def progress_bar(title: str, *, total: int) -> Iterator[Callable[[int], None]]:
 
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -71,7 +81,7 @@ class TrainingDisplay:
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[scores]}"),
+            TextColumn("{task.fields[scores]}", markup=False),
             console=self._console,
             disable=not self._console.is_terminal,
         )
@@ -208,7 +218,7 @@ def _score(evaluation: dict[str, Any]) -> str:
     text = f"{name} {number:.{_DIGITS[name]}f}"
     if (sampled := evaluation.get("sampled")) is not None:
         return f"{text} (sampled {_measured(sampled)[1]:.{_DIGITS[name]}f})"
-    way = evaluation.get("act", "mode")  # older lines do not say
+    way = printable(evaluation.get("act", "mode"))  # older lines do not say
     return text if way == "mode" else f"{text} ({way})"
 
 

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from chary.errors import CharyError
 from chary.host.files import whole
+from chary.host.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LONGEST = 100
+"""Characters of a label; Matplotlib takes minutes for many."""
 MOST_BANDS = 5
 """With more curves than this, bands around them hide one another."""
 LABELS = {"success": "success", "score": "normalised score", "return": "return"}
@@ -47,5 +50,5 @@ def palette(count: int) -> list[Any]:
 
 
 def as_text(name: str) -> str:
-    """A name as Matplotlib shall write it: dollars are dollars, and not the marks of a formula."""
-    return name.replace("$", r"\$")
+    """A name as Matplotlib shall write it, if not too long: dollars are no marks of a formula."""
+    return printable(name[:LONGEST]).replace("$", r"\$")

@@ -1,10 +1,10 @@
 """What `chary select` found among runs: the verdict and its table, for the page."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from chary.host.files import read_json
 from chary.runs.folder import SELECTED
 from chary.runs.schema import Record
 
@@ -23,8 +23,8 @@ def read_selections(folders: Sequence[Path]) -> tuple[list[Record], list[str]]:
         if not path.is_file():
             continue
         try:
-            found.append({"folder": str(folder), **_checked(json.loads(path.read_text()))})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            found.append({"folder": str(folder), **_checked(read_json(path))})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             problems.append(f"{path}: is not what `chary select` writes ({error}); left out.")
     return found, problems
 

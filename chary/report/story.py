@@ -3,9 +3,6 @@
 A damaged or foreign file costs only its own content and a line in `warnings`.
 """
 
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,17 +14,20 @@ import numpy as np
 
 from chary.errors import CharyError
 from chary.evaluation.acting import resolve
-from chary.runs.folder import LOGS, RunFolder, find_runs, headline, seconds_in, speed_in
-from chary.runs.schema import Record, is_number, require_shapes, require_summary
+from chary.runs.folder import (
+    LOGS,
+    UNREADABLE,
+    RunFolder,
+    find_runs,
+    headline,
+    read_arrays,
+    seconds_in,
+    speed_in,
+)
+from chary.runs.schema import SHOWN, Record, is_number, require_shapes, require_summary
 
 Columns = dict[str, np.ndarray]
 """Equally long arrays by name, `step` among them; NaN where a line had no such number."""
-
-UNREADABLE = (
-    OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, tokenize.TokenError,
-    zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
-"""What NumPy raises on files that are not whole or not its own."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class RunStory:
 
     @property
     def algorithm(self) -> str:
-        return str(self.config["algorithm"])
+        return str(self.config["algorithm"])[:SHOWN]
 
     @property
     def dataset(self) -> str:
-        return str(self.part("dataset").get("name", "unknown"))
+        return str(self.part("dataset").get("name", "unknown"))[:SHOWN]
 
     @property
     def fingerprint(self) -> str:
@@ -63,7 +63,7 @@ class RunStory:
     def names(self, kind: str) -> list[str]:
         """Names of the columns of observations or actions; empty where the data has none."""
         names = self.part("columns").get(f"{kind}s")
-        return [str(name) for name in names] if isinstance(names, list) else []
+        return [str(name)[:SHOWN] for name in names] if isinstance(names, list) else []
 
     @property
     def seed(self) -> int | None:
@@ -148,9 +148,7 @@ class RunStory:
         for index in thin(len(paths), most):
             path = paths[index]
             try:
-                # NumPy leaves a torn file open; what is opened here is closed here.
-                with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                    arrays = {name: file[name] for name in names if name in file}
+                arrays = read_arrays(path, names)
                 require_shapes(arrays)
             except UNREADABLE:
                 self.warn(f"diagnostics/{path.name}: damaged or not from a run; skipped.")
@@ -178,7 +176,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[RunStory], list[str]]:
     for path in found.values():
         try:
             stories.append(read_run(path, name=names[path.resolve()]))
-        except CharyError as error:
+        except (CharyError, OSError) as error:
             problems.append(f"{str(error).rstrip('.')}; skipped.")
     if not stories:
         raise CharyError(f"{paths[0]}: none of the runs can be read. {problems[0]}")
@@ -255,6 +253,6 @@ def _data(folder: RunFolder, warnings: list[str]) -> Record:
 def _diverged(folder: RunFolder, warnings: list[str]) -> str | None:
     try:
         return folder.divergence()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         warnings.append("diverged.json: damaged or not from a run; skipped.")
         return None

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from chary.host.terminal import printable
+
 
 def cell_text(value: Any) -> str:
     """A value as a table shows it."""
@@ -14,7 +16,9 @@ def cell_text(value: Any) -> str:
         return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
     if isinstance(value, list):  # sizes of layers
         return "x".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) < 10**30 else "very large"
+    return printable(str(value)).replace("\n", " ")
 
 
 def markdown_table(rows: list[dict[str, Any]], columns: dict[str, str]) -> str:

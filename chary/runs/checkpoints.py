@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from chary.errors import CharyError, reason
+from chary.host.files import read_json
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".saving-"
@@ -34,7 +35,12 @@ def steps(folder: Path) -> list[int]:
     """Steps that have a complete checkpoint, oldest first."""
     if not folder.is_dir():
         return []
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
+    return sorted(int(entry.name) for entry in folder.iterdir() if is_step(entry.name))
+
+
+def is_step(name: str) -> bool:
+    """Whether a file or folder has a step for a name."""
+    return name.isascii() and name.isdecimal()
 
 
 def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> None:
@@ -47,7 +53,7 @@ def save(folder: Path, step: int, tree: PyTree, *, again: str | None = None) -> 
         return
     temporary = folder / f"{UNFINISHED}{step}"
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
         temporary.mkdir(parents=True)
         leaves = _named_leaves(tree)
         _reserve(temporary, sum(leaf.nbytes for leaf in leaves.values()))
@@ -72,10 +78,12 @@ def restore(folder: Path, step: int, like: State) -> State:
 
     path = folder / str(step)
     try:
-        expected = json.loads((path / MANIFEST).read_text())
+        expected = read_json(path / MANIFEST)
         found = _sums(path)
     except (OSError, ValueError) as error:
         raise DamagedCheckpointError(reason(error)) from error
+    if not isinstance(expected, dict):
+        raise DamagedCheckpointError(f"{MANIFEST} is not what was saved")
     if found != expected:
         names = sorted(
             name for name in expected.keys() | found if expected.get(name) != found.get(name)
@@ -88,7 +96,7 @@ def restore(folder: Path, step: int, like: State) -> State:
         newer = {n: x for n, x in leaves.items() if n not in stored and n.startswith(LATER)}
         kept = {n: x for n, x in leaves.items() if n not in newer}
         restored = _orbax_restore(path / "arrays", kept) | newer
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except Exception as error:  # Orbax, its storage library and JAX have errors of their own
         raise DamagedCheckpointError(reason(error)) from error
     structure = jax.tree.structure(like)
     return jax.tree.unflatten(structure, [restored[name] for name in leaves])
@@ -97,12 +105,25 @@ def restore(folder: Path, step: int, like: State) -> State:
 def prune(folder: Path, keep: set[int]) -> None:
     """Remove all checkpoints but those of the given steps, and what a crash left half-written."""
     for step in set(steps(folder)) - keep:
+        path = folder / str(step)
+        if not any((path / part).exists() for part in (MANIFEST, "arrays")):
+            os.replace(path, folder / f"no-checkpoint-{step}")  # not ours to remove
+            continue
         # Renamed first: a folder that is being removed must not look complete.
         doomed = folder / f"{UNFINISHED}{step}-old"
-        os.replace(folder / str(step), doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
+        _remove(doomed)  # a removal that was cut short
+        os.replace(path, doomed)
+        _remove(doomed)
     for leftover in folder.glob(f"{UNFINISHED}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+        _remove(leftover)
+
+
+def _remove(path: Path) -> None:
+    """A folder with all that is in it, or a link to one, but not what that holds."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _reserve(folder: Path, size: int) -> None:
@@ -125,11 +146,11 @@ def _named_leaves(tree: PyTree) -> Leaves:
 
 def _orbax_save(path: Path, leaves: Leaves) -> None:
     import jax
+    from orbax.checkpoint.args import StandardSave
 
     with _checkpointer() as checkpointer:
         # Of several processes one alone has whole arrays, which Orbax takes from its memory only.
-        checkpointer.save(path.absolute(), jax.device_get(leaves))
-        checkpointer.wait_until_finished()
+        checkpointer.save(path.absolute(), args=StandardSave(jax.device_get(leaves)))
 
 
 def _stored_names(path: Path) -> set[str]:
@@ -139,34 +160,44 @@ def _stored_names(path: Path) -> set[str]:
 
 def _orbax_restore(path: Path, leaves: Leaves) -> Leaves:
     import jax
+    from orbax.checkpoint.args import StandardRestore
 
     with _checkpointer() as checkpointer:
-        on_host = checkpointer.restore(path.absolute(), jax.device_get(leaves))
+        on_host = checkpointer.restore(
+            path.absolute(), args=StandardRestore(jax.device_get(leaves))
+        )
     # Bound to no device, as an initial state is: the program that was compiled for one serves both.
     return jax.device_put(on_host)
 
 
-def _checkpointer():
+def _checkpointer() -> Any:
+    """Orbax's, one that waits: its other one has time limits by the wall clock, which may jump."""
     import jax
-    import orbax.checkpoint
+    from orbax.checkpoint import Checkpointer, StandardCheckpointHandler
+    from orbax.checkpoint.options import MultiprocessingOptions
 
     # Orbax reports its progress at a level meant for clusters of machines.
     logging.getLogger("absl").setLevel(logging.CRITICAL)
     if jax.process_count() == 1:
-        return orbax.checkpoint.StandardCheckpointer()
+        return Checkpointer(StandardCheckpointHandler())
     # Of several processes only this one comes here, and must not wait for the others.
-    alone = orbax.checkpoint.options.MultiprocessingOptions(
+    alone = MultiprocessingOptions(
         primary_host=jax.process_index(), active_processes={jax.process_index()}
     )
-    return orbax.checkpoint.StandardCheckpointer(multiprocessing_options=alone)
+    handler = StandardCheckpointHandler(multiprocessing_options=alone)
+    return Checkpointer(handler, multiprocessing_options=alone)
 
 
 def _sums(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-    }
+    sums: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():  # we write none
+            sums[str(path.relative_to(folder))] = "a link"
+        elif path.is_file() and path.name != MANIFEST:
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256")
+            sums[str(path.relative_to(folder))] = digest.hexdigest()
+    return sums
 
 
 def _flush_to_disk(folder: Path) -> None:

@@ -13,6 +13,7 @@
     limits.npz      where the data ends: logged states, and the doubt on rows put aside
     diverged.json   only where training diverged: at which step, and why
     tensorboard/    event files, where they were asked for
+    aside/          <n>/, what a resumed run could not read, or all there was before it began again
 
 Lines are appended whole. Resuming cuts every log back to the step of the checkpoint it starts from.
 """
@@ -20,19 +21,29 @@ Lines are appended whole. Resuming cuts every log back to the step of the checkp
 import json
 import math
 import os
+import tokenize
+import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chary.errors import CharyError
-from chary.host.files import jsonable, whole, write_whole
+from chary.errors import CharyError, reason
+from chary.host.files import jsonable, open_plain, parse_json, read_json, whole, write_whole
 from chary.runs import checkpoints
-from chary.runs.schema import Record, is_valid
+from chary.runs.schema import (
+    Record,
+    is_divergence,
+    is_number,
+    is_text,
+    is_valid,
+    population_of,
+)
 
 LOGS = ("metrics", "timing", "evals", "episodes")
 NAMES = {
@@ -46,12 +57,24 @@ NAMES = {
     "limits.npz",
     "start.npz",
     "tensorboard",
+    "aside",
 }
 """What a run folder may hold; names that begin with a dot are passed over."""
 LIMITS = "limits.npz"
 SELECTED = "select.json"
 """What `chary select` leaves beside runs."""
 NEWEST_KEPT = 2
+LONGEST = 16 * 2**20
+"""Bytes of a line of a log."""
+TAIL = 64 * 2**10
+"""Bytes at a log's end that hold its last line."""
+LARGEST_ARRAYS = 2**30
+"""Bytes of the arrays in one file, unpacked."""
+UNREADABLE = (
+    OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, tokenize.TokenError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What NumPy raises on files that are not whole or not its own."""
 
 
 class RunFolder:
@@ -60,6 +83,7 @@ class RunFolder:
     def __init__(self, path: Path, config: Record):
         self.path = path
         self.config = config
+        self._logs: dict[str, _Seen] = {}
 
     @classmethod
     def exists(cls, path: Path) -> bool:
@@ -69,7 +93,7 @@ class RunFolder:
     def create(cls, path: Path, config: Record) -> "RunFolder":
         """A new run in a folder that has been claimed."""
         folder = cls(path, config)
-        folder.write_config(config)
+        folder.write_config({"saved": False, **config})
         return folder
 
     @classmethod
@@ -80,12 +104,19 @@ class RunFolder:
                 f"{path}: no run here (no config.json). `chary runs` lists what there is."
             )
         try:
-            config = json.loads((path / "config.json").read_text())
-            if not isinstance(config, dict) or "algorithm" not in config:
+            config = read_json(path / "config.json")
+            if not isinstance(config, dict) or not is_text(config.get("algorithm")):
                 raise ValueError("not a run's config")
         except (OSError, ValueError) as error:
-            raise CharyError(f"{path}/config.json: cannot be read ({error}).") from error
+            raise CharyError(f"{path}/config.json: cannot be read ({reason(error)}).") from error
         return cls(path, config)
+
+    def population(self) -> tuple[list[str], int] | None:
+        """The names of the runs that this one is trained with, and its place; None if it is alone."""
+        try:
+            return population_of(self.config)
+        except ValueError as error:
+            raise CharyError(f"{self.path}/config.json: damaged ({error}).") from error
 
     def write_config(self, config: Record) -> None:
         self.config = config
@@ -112,20 +143,29 @@ class RunFolder:
 
     def read_and_count(self, log: str) -> tuple[list[Record], int]:
         """All valid lines of a log, and how many others were skipped."""
+        records = [record for _, record in self._lines(log)]
+        valid = [record for record in records if record is not None]
+        return valid, len(records) - len(valid)
+
+    def _lines(self, log: str, start: int = 0) -> Iterator[tuple[bytes, Record | None]]:
+        """Each line of a log from a byte on, as it is written and what it says, if that is valid."""
         path = self.path / f"{log}.jsonl"
-        records: list[Record] = []
-        torn = 0
-        if path.is_file():
-            for line in path.read_text(errors="replace").splitlines():
-                try:
-                    record = json.loads(line)
-                except ValueError:
-                    record = None
-                if isinstance(record, dict) and is_valid(log, record):
-                    records.append(record)
-                else:
-                    torn += 1
-        return records, torn
+        if not path.is_file():
+            return
+        with open_plain(path) as file:
+            file.seek(start)
+            while line := file.readline(LONGEST):
+                yield line, _record_in(log, line)
+
+    def last_line(self, log: str) -> Record | None:
+        """The newest valid line of a log, without reading all of it."""
+        path = self.path / f"{log}.jsonl"
+        size = path.stat().st_size if path.is_file() else 0
+        for start in {max(0, size - TAIL): None, 0: None}:
+            for record in reversed([record for _, record in self._lines(log, start)]):
+                if record is not None:
+                    return record
+        return None
 
     def write_data(self, summary: Record) -> None:
         """Keep what a reader of the run will want to know of its data."""
@@ -137,7 +177,7 @@ class RunFolder:
 
     def data(self) -> Record:
         """What is known of the run's data; nothing in folders from before it was kept."""
-        record = json.loads((self.path / "data.json").read_text()) if self.has_data else {}
+        record = read_json(self.path / "data.json") if self.has_data else {}
         if not isinstance(record, dict):
             raise ValueError("no summary of data")
         return record
@@ -147,24 +187,82 @@ class RunFolder:
         own = sorted(entry.name for entry in self.path.iterdir() if entry.name not in NAMES)
         beside = sorted((self.path / "diagnostics").glob("*"))
         odd = [
-            f"diagnostics/{f.name}" for f in beside if f.suffix != ".npz" or not f.stem.isdecimal()
+            f"diagnostics/{f.name}"
+            for f in beside
+            if f.suffix != ".npz" or not checkpoints.is_step(f.stem)
         ]
         return [name for name in [*own, *odd] if not Path(name).name.startswith(".")]
 
     def cut_back(self, step: int) -> None:
-        """Forget everything after a step: log lines, diagnostics, and checkpoints, which are damaged."""
+        """Forget everything after a step: log lines, diagnostics, and checkpoints, which are damaged.
+
+        A resumed run makes them again. What cannot be read, it cannot: such lines are kept aside.
+        """
         sound = {s for s in self.checkpoint_steps() if s <= step}
         checkpoints.prune(self.checkpoint_folder, sound)
         if not self.diverged(step):
             (self.path / "diverged.json").unlink(missing_ok=True)
+        self._logs.clear()
+        aside = self._aside()
         for log in LOGS:
-            if (self.path / f"{log}.jsonl").exists():
-                kept = [record for record in self.read(log) if record["step"] <= step]
-                text = "".join(json.dumps(record) + "\n" for record in kept)
-                write_whole(self.path / f"{log}.jsonl", text)
+            path = self.path / f"{log}.jsonl"
+            lines = list(self._lines(log))
+            kept = [line for line, record in lines if record and record["step"] <= step]
+            odd = [line for line, record in lines if record is None]
+            if odd:
+                _write_lines(aside / path.name, odd)
+                warnings.warn(
+                    f"{path}: {len(odd)} line(s) cannot be read and are kept in "
+                    f"{(aside / path.name).relative_to(self.path)}.",
+                    stacklevel=4,
+                )
+            if len(kept) < len(lines) or (kept and not kept[-1].endswith(b"\n")):
+                _write_lines(path, kept)
         for path in (*self.diagnostics(), *self._numbered("online")):
             if int(path.stem) > step:
                 path.unlink()
+
+    @property
+    def saved(self) -> bool:
+        """Whether the run has ever had a checkpoint; older folders do not say, but most have."""
+        return self.config.get("saved") is not False
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something of the run to lose."""
+        return bool(self.checkpoint_steps()) or (self.saved and self.has_lines())
+
+    def has_lines(self) -> bool:
+        """Whether anything was logged or looked at."""
+        logs = [self.path / f"{log}.jsonl" for log in LOGS]
+        return any(p.exists() and p.stat().st_size for p in logs) or bool(self.diagnostics())
+
+    def unseen_checkpoints(self) -> str:
+        """Why a run that has saved shows no checkpoint, as far as the disk tells."""
+        path = self.checkpoint_folder
+        if path.is_symlink() and not path.exists():
+            return f"checkpoints is a link to {os.readlink(path)}, which is not there"
+        if not path.exists():
+            return "its folder checkpoints is not there"
+        return "checkpoints is empty" if path.is_dir() else "checkpoints is not a folder"
+
+    def put_aside(self) -> Path | None:
+        """Move all that a run has made into a folder of its own; None where there is nothing."""
+        made = [*(f"{log}.jsonl" for log in LOGS), "diagnostics", "checkpoints", "diverged.json"]
+        there = [name for name in made if os.path.lexists(self.path / name)]
+        if not there:
+            return None
+        aside = self._aside()
+        aside.mkdir(parents=True)
+        for name in there:
+            os.replace(self.path / name, aside / name)
+        return aside
+
+    def _aside(self) -> Path:
+        """A new place, not made yet, for what is kept but no longer of the run."""
+        above = self.path / "aside"
+        taken = [int(p.name) for p in above.glob("*") if checkpoints.is_step(p.name)]
+        return above / str(max(taken, default=0) + 1)
 
     def mark_diverged(self, step: int, reason: str) -> None:
         """Record that training has diverged."""
@@ -173,20 +271,29 @@ class RunFolder:
         )
 
     def diverged(self, by: int | None = None) -> bool:
-        """Whether training has become meaningless, or had by a step."""
-        record = self._divergence()
+        """Whether training has become meaningless, or had by a step; a damaged file is ignored, with a
+        warning."""
+        try:
+            record = self._divergence()
+        except (OSError, ValueError) as error:
+            path = self.path / "diverged.json"
+            warnings.warn(f"{path}: cannot be read ({reason(error)}); ignored.", stacklevel=2)
+            return False
         return record is not None and (by is None or record["step"] <= by)
 
     def divergence(self) -> str | None:
-        """Why training diverged; None where it did not."""
+        """Why training diverged; None where it did not. A damaged file raises ValueError or OSError."""
         record = self._divergence()
-        return None if record is None else str(record["reason"])
+        return None if record is None else record["reason"]
 
     def _divergence(self) -> Record | None:
         try:
-            return json.loads((self.path / "diverged.json").read_text())
+            record = read_json(self.path / "diverged.json")
         except FileNotFoundError:
             return None
+        if not is_divergence(record):
+            raise ValueError("not from a run")
+        return record
 
     def save_diagnostics(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         _save_arrays(self.path / "diagnostics" / f"{step}.npz", arrays)
@@ -198,7 +305,7 @@ class RunFolder:
     def _numbered(self, below: str) -> list[Path]:
         """Files of arrays by the step that they are of, oldest first."""
         files = (self.path / below).glob("*.npz")
-        return sorted((f for f in files if f.stem.isdecimal()), key=lambda f: int(f.stem))
+        return sorted((f for f in files if checkpoints.is_step(f.stem)), key=lambda f: int(f.stem))
 
     def save_rows(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         """Keep what happened in the task since the rows that were kept last."""
@@ -209,9 +316,9 @@ class RunFolder:
         for path in self._numbered("online"):
             if step is None or int(path.stem) <= step:
                 try:
-                    yield _load_arrays(path)
-                except ValueError as error:
-                    raise CharyError(f"{path}: damaged ({error}). Restore it.") from error
+                    yield read_arrays(path)
+                except UNREADABLE as error:
+                    raise CharyError(f"{path}: damaged ({reason(error)}). Restore it.") from error
 
     def save_limits(self, arrays: dict[str, np.ndarray]) -> None:
         """Keep where the data ends, as the run sees it."""
@@ -219,8 +326,12 @@ class RunFolder:
 
     def limits(self) -> dict[str, np.ndarray] | None:
         """Where the data ends; None where it was not recorded. A damaged file raises ValueError."""
-        path = self.path / LIMITS
-        return _load_arrays(path) if path.exists() else None
+        try:
+            return read_arrays(self.path / LIMITS)
+        except FileNotFoundError:
+            return None
+        except UNREADABLE as error:
+            raise ValueError(reason(error)) from error
 
     @property
     def checkpoint_folder(self) -> Path:
@@ -232,6 +343,8 @@ class RunFolder:
     def save_checkpoint(self, step: int, state: Any) -> None:
         """Save, then drop all but the newest few and the best."""
         checkpoints.save(self.checkpoint_folder, step, state)
+        if not self.saved:  # from now on, logs without a checkpoint mean that checkpoints are lost
+            self.write_config({**self.config, "saved": True})
         newest = self.checkpoint_steps()[-NEWEST_KEPT:]
         best = self.best()
         checkpoints.prune(self.checkpoint_folder, {*newest, *([best["step"]] if best else [])})
@@ -241,30 +354,109 @@ class RunFolder:
 
         Of equals the later.
         """
-        evals = self.read("evals")
-        if evals:
-            return max(evals, key=lambda e: (headline(e), e["step"]))
-        validated = [m for m in self.read("metrics") if m.get("validation") is not None]
-        return max(validated, key=lambda m: m["validation"]) if validated else None
+        return self._seen("evals").best or self._seen("metrics").best
 
     def last(self) -> Record | None:
         """The newest evaluation."""
-        evals = self.read("evals")
-        return evals[-1] if evals else None
+        return self._seen("evals").last
+
+    def validations(self) -> list[float]:
+        """The held-out score of every log line that has one."""
+        return self._seen("metrics").scores
+
+    def looked_at(self, step: int, *, simulated: bool) -> bool:
+        """Whether a step was evaluated, or without a simulator the critics were asked there."""
+        if simulated:
+            return step in self._seen("evals").steps
+        return (self.path / "diagnostics" / f"{step}.npz").exists()
+
+    def _seen(self, log: str) -> "_Seen":
+        """What is needed of a log again and again; only lines that are new since the last call are read.
+
+        A log that was cut back or replaced is read anew.
+        """
+        try:
+            found = os.stat(self.path / f"{log}.jsonl")
+        except OSError:
+            return _Seen()
+        seen = self._logs.get(log)
+        if seen is None or seen.file != (found.st_dev, found.st_ino) or found.st_size < seen.end:
+            seen = self._logs[log] = _Seen((found.st_dev, found.st_ino))
+        for line, record in self._lines(log, seen.end):
+            if not line.endswith(b"\n") and len(line) < LONGEST:
+                if record is not None:  # nothing but the end of the line is missing
+                    apart = replace(seen, steps=set(seen.steps), scores=[*seen.scores])
+                    return apart.add(log, record)
+                break
+            seen.end += len(line)
+            if record is not None:
+                seen.add(log, record)
+        return seen
+
+
+@dataclass
+class _Seen:
+    """What is remembered of a log."""
+
+    file: tuple[int, int] = (-1, -1)
+    end: int = 0
+    """Bytes that were read."""
+    steps: set[int] = field(default_factory=set[int])
+    scores: list[float] = field(default_factory=list[float])
+    last: Record | None = None
+    best: Record | None = None
+
+    def add(self, log: str, record: Record) -> "_Seen":
+        """Remember an evaluation, or the held-out score of a line of metrics."""
+        if log == "evals":
+            self.steps.add(record["step"])
+            self.last = record
+            if self.best is None or _rank(record) >= _rank(self.best):
+                self.best = record
+        elif is_number(score := record.get("validation")):
+            self.scores.append(score)
+            if self.best is None or score > self.best["validation"]:
+                self.best = record
+        return self
+
+
+def _rank(evaluation: Record) -> tuple[float, int]:
+    """Of equals the later."""
+    return headline(evaluation), evaluation["step"]
+
+
+def read_arrays(path: Path, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of these names that are in a file, or all; raises what is in UNREADABLE."""
+    # NumPy leaves a torn file open; what is opened here is closed here.
+    with open_plain(path) as raw, zipfile.ZipFile(raw) as archive:
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+        chosen = [n for n in sizes if names is None or n.removesuffix(".npy") in names]
+        if sum(sizes[n] for n in chosen) > LARGEST_ARRAYS:
+            raise ValueError(f"larger than {LARGEST_ARRAYS // 2**20} MB")
+        raw.seek(0)
+        with np.load(raw, allow_pickle=False) as file:
+            return {name.removesuffix(".npy"): file[name] for name in chosen}
+
+
+def _record_in(log: str, line: bytes) -> Record | None:
+    """What a line says; None where it is damaged or not from a run."""
+    if not line.startswith(b"{"):
+        return None
+    try:
+        record = parse_json(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and is_valid(log, record) else None
+
+
+def _write_lines(path: Path, lines: Sequence[bytes]) -> None:
+    with whole(path) as temporary:
+        temporary.write_bytes(b"".join(line.removesuffix(b"\n") + b"\n" for line in lines))
 
 
 def _save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     with whole(path) as temporary:
         np.savez_compressed(temporary, allow_pickle=False, **arrays)
-
-
-def _load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """A file of arrays; ValueError where it is damaged."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(str(error)) from error
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -307,6 +499,12 @@ def claimed(path: Path, *, patience: float = 0.0) -> Iterator[None]:
         if path.exists() and not path.is_dir():
             raise CharyError(f"{path}: is a file; a run needs a folder of its own.")
         path.mkdir(parents=True, exist_ok=True)
+        for name in (".lock", *sorted(NAMES - {"checkpoints"})):
+            if (path / name).is_symlink():
+                raise CharyError(
+                    f"{path / name}: is a link. A run writes only into its own folder; put what it "
+                    "points to in its place. (Only checkpoints may be a link, to another disk.)"
+                )
         lock = filelock.FileLock(path / ".lock")
         lock.acquire(timeout=patience)
         # A run that was killed as it began has only its lock and a config that was not whole yet.

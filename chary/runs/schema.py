@@ -18,10 +18,98 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
+LONGEST_NAME = 4096
+SHOWN = 200
+"""Characters of a name that pages show."""
+
+
+def is_text(value: Any) -> TypeGuard[str]:
+    """Whether it is a text that can be a name or a path: not endless, without NUL, and writable as the
+    bytes it came from."""
+    if not isinstance(value, str) or "\0" in value or len(value) > LONGEST_NAME:
+        return False
+    try:
+        value.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_count(value: Any) -> TypeGuard[int]:
+    """Whether it is a whole number from 0 on, which a float could hold."""
+    return type(value) is int and 0 <= value <= sys.float_info.max
+
+
+def is_divergence(record: Any) -> bool:
+    """Whether it says when and why training diverged."""
+    return (
+        isinstance(record, dict) and is_count(record.get("step")) and is_text(record.get("reason"))
+    )
+
+
+SECTIONS = (
+    "settings", "run", "execution", "dataset", "scaling", "columns", "layout", "versions", "source",
+    "held_out", "online",
+)  # fmt: skip
+"""Of config.json; each is an object."""
+WIDEST = 10**6
+"""Columns of observations or actions."""
+
+
+def require_config(config: Record) -> None:
+    """Refuse a config.json from which no run could be opened: a section of another kind, or missing."""
+    for name in SECTIONS:
+        if not isinstance(config.get(name, {}), dict):
+            raise ValueError(f"its {name} is not an object")
+    described, run = config.get("dataset", {}), config.get("run", {})
+    for name, value in (
+        *((name, described.get(name)) for name in ("name", "fingerprint")),
+        ("dataset", run.get("dataset")),
+        *((name, run[name]) for name in ("run", "data_file", "env") if run.get(name) is not None),
+    ):
+        if not is_text(value):
+            raise ValueError(f"its {name} is not a name")
+    sizes = described.get("observation_size"), described.get("action_size")
+    if not all(is_count(size) and 1 <= size <= WIDEST for size in sizes):
+        raise ValueError("its sizes of observations and actions are not sizes")
+    scaling, rewards = config.get("scaling", {}), config.get("scaling", {}).get("reward")
+    for name, size in zip(
+        ("observation_mean", "observation_std", "action_low", "action_high"),
+        (sizes[0], sizes[0], sizes[1], sizes[1]),
+        strict=True,
+    ):
+        if not are_numbers(scaling.get(name)) or len(scaling[name]) != size:
+            raise ValueError(f"its {name} does not have a number for every column")
+    if not isinstance(rewards, dict) or not all(map(is_number, rewards.values())):
+        raise ValueError("its scaling of rewards is not of numbers")
+    for names in config.get("columns", {}).values():
+        if names is not None and not (isinstance(names, list) and all(map(is_text, names))):
+            raise ValueError("its columns are not names")
+    population_of(config)
+
+
+def population_of(config: Record) -> tuple[list[str], int] | None:
+    """The names of the runs that one is trained with, and its place among them; None if it is alone."""
+    layout = config.get("layout", {})
+    population = layout.get("population") if isinstance(layout, dict) else None
+    if population is None:
+        return None
+    names = population.get("names") if isinstance(population, dict) else None
+    index = population.get("index") if isinstance(population, dict) else None
+    # Each is a folder beside the others, and nowhere else.
+    sound = isinstance(names, list) and all(
+        is_text(name) and name not in ("", ".", "..") and "/" not in name and "\\" not in name
+        for name in names
+    )
+    if not (sound and is_count(index) and index < len(names) and len(set(names)) == len(names)):
+        raise ValueError("its group is not one of runs")
+    return names, index
+
+
 def is_valid(log: str, record: Record) -> bool:
     """Whether a line has what lines of its log are read for."""
     step = record.get("step")
-    if type(step) is not int or not 0 <= step <= sys.float_info.max:
+    if not is_count(step):
         return False
     if log == "timing":
         speed = record.get("steps_per_s")

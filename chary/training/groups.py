@@ -17,6 +17,7 @@ from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
 from chary.errors import CharyError
 from chary.execution.program import Carry
+from chary.host.terminal import say
 from chary.runs import checkpoints
 from chary.runs.folder import RunFolder, claimed
 from chary.training import records
@@ -50,18 +51,18 @@ def create(specs: Sequence[RunSpec], dataset: Dataset, scaling: Scaling) -> list
 
 def companions(run: Path) -> list[Path]:
     """The folders of all runs that are trained with this one, itself included."""
-    population = RunFolder.open(run).config.get("layout", {}).get("population")
+    population = RunFolder.open(run).population()
     if population is None:
         return [run]
-    names: list[str] = population["names"]
-    beside = run if run.name == names[population["index"]] else run.resolve()
+    names, place = population
+    beside = run if run.name == names[place] else run.resolve()
     paths = [beside.parent / name for name in names]
-    paths[population["index"]] = run
+    paths[place] = run
     for index, (name, path) in enumerate(zip(names, paths, strict=True)):
         try:
-            theirs = RunFolder.open(path).config.get("layout", {}).get("population")
+            theirs = RunFolder.open(path).population()
             problem = "it is not of this group, or was resumed alone"
-            sound = theirs == {"names": names, "index": index}
+            sound = theirs == (names, index)
         except CharyError as error:
             problem, sound = str(error), False
         if not sound:
@@ -75,7 +76,7 @@ def companions(run: Path) -> list[Path]:
 
 def to_be_made(folder: RunFolder | None) -> bool:
     """Whether a run is not there, or its group was killed while its folders were made."""
-    if folder is None or folder.checkpoint_steps():
+    if folder is None or folder.begun:
         return folder is None
     try:
         companions(folder.path)
@@ -100,26 +101,47 @@ def moved(spec: RunSpec, devices: int) -> RunSpec:
     return spec._replace(execution=execution)
 
 
-def restore(folders: Sequence[RunFolder], initial: Sequence[Carry]) -> tuple[int, list[Carry]]:
-    """The newest step from which all can resume, and their states there; logs are cut back to it."""
+def restore(
+    folders: Sequence[RunFolder], initial: Sequence[Carry], *, from_start: bool = False
+) -> tuple[int, list[Carry]]:
+    """The newest step from which all can resume, and their states there; logs are cut back to it.
+
+    Runs that have logs but no checkpoint are refused: their checkpoints may be on a disk that is not
+    mounted. With `from_start` they begin again, and what there was is put aside.
+    """
     records.warn_of_changes(folders[0])
     steps = common_steps(folders)
     counts = [len(folder.checkpoint_steps()) for folder in folders]
-    if not steps and max(counts) <= 1:  # killed before all had saved for the first time
-        step, carries, damage = 0, list(initial), []
-    elif not steps:
-        without = folders[counts.index(min(counts))].path
-        raise CharyError(
-            f"{without}: its checkpoints have no step in common with those of the runs in its group. "
-            f"Restore them, or resume a single run: `chary resume RUN --alone`."
-        )
-    else:
-        step, carries, damage = restore_all(folders, initial, steps)
-    for line in damage:
-        warnings.warn(f"{line} Resuming from step {step}.", stacklevel=3)
+    lost = [f for f, count in zip(folders, counts, strict=True) if not count and f.begun]
+    try:
+        if lost:
+            raise CharyError(
+                f"{lost[0].path}: has logs but no checkpoint ({lost[0].unseen_checkpoints()}). Nothing "
+                "was changed. Mount or restore its checkpoints."
+            )
+        if not steps and max(counts) > 1:
+            without = folders[counts.index(min(counts))].path
+            raise CharyError(
+                f"{without}: its checkpoints have no step in common with those of the runs in its "
+                "group. Restore them, or resume a single run: `chary resume RUN --alone`."
+            )
+        if steps:
+            step, carries, damage = restore_all(folders, initial, steps)
+            for line in damage:
+                warnings.warn(f"{line} Resuming from step {step}.", stacklevel=3)
+            for folder in folders:
+                folder.cut_back(step)
+            return step, carries
+    except CharyError as error:
+        if not from_start:
+            again = f"`chary resume {folders[0].path} --from-start`"
+            raise CharyError(f"{error} To begin again at step 0: {again}.") from error
+    # Asked for, or killed before all had saved for the first time.
     for folder in folders:
-        folder.cut_back(step)
-    return step, carries
+        aside = folder.put_aside()
+        if aside is not None:
+            say(f"{folder.path}: begins again at step 0; what there was is in {aside}")
+    return 0, list(initial)
 
 
 def common_steps(folders: Sequence[RunFolder]) -> list[int]:
@@ -155,6 +177,4 @@ def restore_all(
         else:
             return step, states, damage
     detail = f" {' '.join(damage)}" if damage else ""
-    raise CharyError(
-        f"{folders[0].path}: no intact checkpoint to start from.{detail} Train again in another --run."
-    )
+    raise CharyError(f"{folders[0].path}: no intact checkpoint to start from.{detail}")

@@ -17,6 +17,7 @@ from chary.errors import DivergedError, TaskError
 from chary.evaluation.diagnostics import diagnose
 from chary.execution.processes import leader
 from chary.execution.program import Carry, one_of
+from chary.host.machine import give_back_memory
 from chary.host.terminal import TrainingDisplay, say
 from chary.runs.folder import RunFolder
 from chary.runs.tensorboard import EventFiles
@@ -87,8 +88,7 @@ def run_loop(
             if logs_at(step, run):
                 if validate is not None and plan.held_out is not None:
                     score = float(validate(carry.state, plan.held_out))
-                    earlier = [m.get("validation") for m in folders[0].read("metrics")]
-                    best_so_far = all(v is None or score > v for v in earlier)
+                    best_so_far = all(score > v for v in folders[0].validations())
                     means[0]["validation"] = score
                 since = (step - 1) // run.log_every * run.log_every
                 means[0] |= plan.feed.metrics(since, step)
@@ -108,6 +108,7 @@ def run_loop(
             over = is_over(step, folders[0], run)
             if due or best_so_far or stopping or over or _look_at(step, plan):
                 _save(plan, members, carry, step)
+                give_back_memory()
                 saved_at = time.monotonic()
             if stopping:
                 raise KeyboardInterrupt(_how_to_resume(members))
@@ -124,7 +125,7 @@ def is_over(step: int, folder: RunFolder, run: RunConfig) -> bool:
     """At the last step, or when validation has not improved for as long as the run is patient."""
     if step >= run.steps or not run.patience:
         return step >= run.steps
-    scores = [m["validation"] for m in folder.read("metrics") if m.get("validation") is not None]
+    scores = folder.validations()
     recent = scores[-run.patience :]
     return len(scores) > run.patience and max(scores[: -run.patience]) >= max(recent)
 
@@ -166,10 +167,7 @@ def _look_if_due(
         final = plan.run.final_episodes > 0 and is_over(step, folder, plan.run)
         if not (final or _look_at(step, plan)):
             return
-        done = [record["step"] for record in folder.read("evals")]
-        if plan.task is None:
-            done = [int(path.stem) for path in folder.diagnostics()]
-        if step in done:
+        if folder.looked_at(step, simulated=plan.task is not None):
             continue
         agent = plan.agent(carry, member.lane)
         result = None

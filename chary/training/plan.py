@@ -18,7 +18,14 @@ from chary.evaluation.own_env import own_task
 from chary.execution.batches import Feed, make_feed
 from chary.execution.cost import cost_of
 from chary.execution.processes import leader
-from chary.execution.program import Carry, initial_carry, keys, one_of, trace_update
+from chary.execution.program import (
+    Carry,
+    initial_carry,
+    keys,
+    one_of,
+    refuse_too_large,
+    trace_update,
+)
 from chary.runs.folder import RunFolder
 from chary.runs.tensorboard import require_tensorboard
 from chary.training.run_config import RunConfig, RunSpec
@@ -119,6 +126,14 @@ def check(spec: RunSpec, dataset: Dataset) -> None:
     if not run.allow_finite_actions:
         finite.refuse(dataset.name, dataset.actions, dataset.action_names)
     made = _made(spec, dataset)
+    refuse_too_large(made, config.batch_size, dataset.observation_size, dataset.action_size)
+    if config.batch_size > dataset.size:
+        # Rows are drawn with replacement, so this is only a waste of time.
+        warnings.warn(
+            f"--batch-size {config.batch_size} is larger than the data ({dataset.size} transitions): "
+            "every step sees rows several times. A smaller batch is faster.",
+            stacklevel=3,
+        )
     if run.n_step > 1 and not hasattr(config, "discount"):
         raise CharyError(
             f"--n-step {run.n_step}: {spec.algorithm} has no TD targets to look ahead with."

@@ -19,6 +19,7 @@ from chary.execution.config import Execution
 from chary.host.machine import command_line, layout, source, versions
 from chary.online.config import OnlineConfig
 from chary.runs.folder import RunFolder
+from chary.runs.schema import require_config
 from chary.training.plan import kept_out, validation_split
 from chary.training.run_config import RunConfig, RunSpec
 from chary.version import __version__
@@ -72,6 +73,7 @@ def spec_of(folder: RunFolder) -> RunSpec:
     """The settings that a run folder records."""
     record = folder.config
     try:
+        require_config(record)
         algorithm = record["algorithm"]
         config = settings.from_json(algos.entry(algorithm).config, record["settings"])
         config = with_target_entropy(config, record["dataset"]["action_size"])
@@ -79,11 +81,8 @@ def spec_of(folder: RunFolder) -> RunSpec:
         execution = settings.from_json(Execution, Execution.recorded(record))
         acts = record.get("online")
         online = settings.from_json(OnlineConfig, acts) if acts else None
-        described = ("name", "fingerprint", "observation_size", "action_size")
-        for part, keys in (("dataset", described), ("scaling", Scaling._fields)):
-            for key in keys:
-                record[part][key]  # a damaged file is noticed here, not halfway through
-    except (KeyError, TypeError, AttributeError) as error:
+        Scaling.from_json(record["scaling"])  # damage is noticed here, not halfway through
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CharyError(
             f"{folder.path}/config.json: damaged or of another version ({error})."
         ) from error
@@ -162,7 +161,7 @@ def there(folder: RunFolder) -> str:
 def warn_of_changes(folder: RunFolder) -> None:
     """Resuming is exact only on the same kind of machine with the same versions."""
     for part, now in (("layout", layout()), ("versions", versions())):
-        before = folder.config.get(part, {})
+        before: dict[str, Any] = folder.config.get(part, {})
         changed = [f"{k} {before.get(k)} -> {v}" for k, v in now.items() if before.get(k) != v]
         if changed:
             warnings.warn(

@@ -107,6 +107,12 @@ class RunSpec(NamedTuple):
     """How the run learns in its task; None for one that learns from logged data alone."""
 
     @property
+    def own_code(self) -> tuple[str, ...]:
+        """The user's code that training imports, by module:Name."""
+        named = (getattr(self.config, "ensemble", None), self.run.env)
+        return tuple(name for name in named if name and ":" in name)
+
+    @property
     def folder(self) -> Path:
         assert self.run.run is not None
         return self.run.run

@@ -22,6 +22,7 @@ from chary.execution import program
 from chary.execution.devices import Devices, counted
 from chary.execution.processes import leader
 from chary.host.compile_cache import keep_compiled
+from chary.host.importing import require_trusted, trust
 from chary.runs.folder import RunFolder, claimed
 from chary.training import groups, loop, plan, population, records, resolve
 from chary.training.learned_from import check_data, load_again
@@ -121,6 +122,7 @@ def start_all(specs: Sequence[RunSpec], *, resume: bool) -> dict[Path, Agent | N
 def _start(
     specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool, yes: bool = False
 ) -> dict[Path, Agent | None]:
+    trust(name for spec in specs for name in spec.own_code)
     with groups.all_claimed([each.folder for each in specs]):
         _make_folders(specs, dataset, resume=resume)
     agents = resume_all([each.folder for each in specs], dataset=dataset, yes=yes)
@@ -141,14 +143,14 @@ def _refuse_begun(spec: RunSpec, dataset: str | Path | Dataset) -> None:
         return
     with claimed(folder):
         there = records.same_run(spec._replace(run=replace(spec.run, run=folder)), None)
-        if there is not None and there.checkpoint_steps():
+        if there is not None and there.begun:
             raise CharyError(records.already(there))
 
 
 def _make_folders(specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool) -> None:
     """Folders for the runs that have not begun, in the groups that they are trained in."""
     there = {spec.folder: records.same_run(spec, dataset) for spec in specs}
-    begun = [folder for folder in there.values() if folder and folder.checkpoint_steps()]
+    begun = [folder for folder in there.values() if folder and folder.begun]
     if begun and not resume:
         together = begun[0].path.parent if len(specs) > 1 else None
         raise CharyError(records.already(begun[0], together))
@@ -167,13 +169,21 @@ def _make_folders(specs: Sequence[RunSpec], dataset: Dataset, *, resume: bool) -
         resolve.explain_own(spec, dataset)
 
 
-def resume(run: str | Path, *, dataset: Dataset | None = None, steps: int | None = None) -> Agent:
+def resume(
+    run: str | Path,
+    *,
+    dataset: Dataset | None = None,
+    steps: int | None = None,
+    from_start: bool = False,
+) -> Agent:
     """Resume a run from its newest intact checkpoint, with the same bits as an uninterrupted run.
 
     All runs of a group are resumed together. `dataset` is needed only if the run was started with a
-    dataset from memory; `steps` extends the run.
+    dataset from memory; `steps` extends the run. A run with logs but no intact checkpoint is an error;
+    with `from_start` it begins again.
     """
-    agent = resume_group(Path(run), dataset=dataset, steps=steps)[Path(run)]
+    path = Path(run)
+    agent = resume_group(path, dataset=dataset, steps=steps, from_start=from_start)[path]
     if agent is None:
         raise DivergedError(f"{run}: training diverged; the runs trained with it are complete.")
     return agent
@@ -207,10 +217,12 @@ def resume_group(
     alone: bool = False,
     devices: Devices | None = None,
     yes: bool = False,
+    from_start: bool = False,
 ) -> dict[Path, Agent | None]:
     """Resume a run and those that are trained with it, or from now on it `alone`.
 
-    `devices` moves the runs to that many devices. Returns as `resume_all` does.
+    `devices` moves the runs to that many devices; `from_start` begins again where no checkpoint can be
+    read. Returns as `resume_all` does.
     """
     keep_compiled()
     RunFolder.open(run)  # refuses what is no run before claiming it
@@ -220,6 +232,8 @@ def resume_group(
         if alone:
             groups.leave(folders[0])
         specs = [records.spec_of(folder) for folder in folders]
+        for spec in specs:
+            require_trusted(spec.own_code, spec.folder)
         if devices is not None:
             specs = [groups.moved(spec, counted(devices)) for spec in specs]
         goal = max(spec.run.steps for spec in specs)
@@ -233,7 +247,7 @@ def resume_group(
         for folder, spec in zip(folders, specs, strict=True):
             records.record_changes(folder, spec)
         records.keep_summary(folders, dataset)
-        step, carries = groups.restore(folders, made.initial_carries())
+        step, carries = groups.restore(folders, made.initial_carries(), from_start=from_start)
         configs = [folder.config for folder in folders]
         carry = leader.begin(made.algorithm, configs, program.together(carries), step)
         forecast = Forecast(made.title, made.run.steps, made.flops, ask=not yes)
@@ -253,6 +267,8 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     keep_compiled()
     folder = RunFolder.open(Path(run))
     spec = records.spec_of(folder)
+    # Its simulator may never be needed, and is looked at when it is.
+    require_trusted(spec._replace(run=replace(spec.run, env=None)).own_code, folder.path)
     if which not in ("last", "best"):
         raise CharyError(f"which is '{which}', but must be 'last' or 'best'.")
     best = folder.best() if which == "best" else None
@@ -262,6 +278,7 @@ def open_run(run: str | Path, *, which: str = "last") -> Agent:
     sizes = described["observation_size"], described["action_size"]
     # On one device, however it was trained: checkpoints are whole.
     made = algos.build(spec.algorithm, spec.config, *sizes)
+    program.refuse_too_large(made, spec.config.batch_size, *sizes)
     like = program.initial_carry(made, spec.config.batch_size, *sizes, seed=spec.run.seed)
     steps = [best["step"]] if best else folder.checkpoint_steps()[::-1]
     step, (carry,), damage = groups.restore_all([folder], [like], steps)

@@ -27,7 +27,8 @@ class Local:
         if not self._free:
             return False
         numbers, log = [cell.number for cell in group], str(process.log_of(group))
-        handle = process.spawn(str(self._folder), numbers, log, self._free[-1])
+        code = process.code_of(group)
+        handle = process.spawn(str(self._folder), numbers, log, self._free[-1], code)
         self._running.append(_Worker(group, self._free.pop(), handle))
         return True
 

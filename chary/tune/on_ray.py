@@ -57,7 +57,7 @@ class OnRay:
             return False
         numbers, log = [cell.number for cell in group], str(process.log_of(group).resolve())
         task = self._task.options(name=group[0].folder.name).remote(
-            self._folder, numbers, log, os.getcwd(), self._where.cores
+            self._folder, numbers, log, os.getcwd(), self._where.cores, process.code_of(group)
         )
         self._running[task] = group
         return True
@@ -94,14 +94,14 @@ class OnRay:
         return code, process.how(code)
 
 
-def work(folder: str, cells: list[int], log: str, place: str, count: int) -> int:
+def work(folder: str, cells: list[int], log: str, place: str, count: int, code: list[str]) -> int:
     """The task: train cells on so many cores of this node, and return the exit code of its process."""
     if not Path(folder).is_dir():
         raise CharyError(f"{folder}: not on node {socket.gethostname()}; a cluster must share it")
     if Path(place).is_dir():
         os.chdir(place)  # where users' own simulators are imported from
     with _own_cores(count) as own:
-        handle = process.spawn(folder, cells, log, own)
+        handle = process.spawn(folder, cells, log, own, code)
         try:
             while handle.poll() is None:
                 time.sleep(process.LOOK_SECONDS)

@@ -33,10 +33,12 @@ class End(NamedTuple):
 
 
 def spawn(
-    folder: str, cells: Sequence[int], log: str, cores: Sequence[int]
+    folder: str, cells: Sequence[int], log: str, cores: Sequence[int], code: Sequence[str]
 ) -> subprocess.Popen[bytes]:
-    """Start the process that trains cells on these cores; what it says goes to its log."""
+    """Start the process that trains cells on these cores, with the user's own code that they need; what
+    it says goes to its log."""
     words = ["sweep", folder, "--cell", *cells, "--cores", *cores, "--attached"]
+    words += ["--trust-code", *code] if code else []
     try:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
         with open(log, "a") as file:
@@ -66,6 +68,11 @@ def how(code: int) -> str:
     """An exit code in words."""
     ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return f"the process {ended}"
+
+
+def code_of(group: "Group") -> list[str]:
+    """The user's own code that its cells need."""
+    return sorted({name for cell in group for name in cell.spec.own_code})
 
 
 def log_of(group: "Group") -> Path:

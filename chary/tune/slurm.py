@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chary.errors import CharyError
+from chary.tune.process import code_of
 from chary.tune.sweep import Cell, Sweep, shared
 from chary.tune.where import Where
 
@@ -43,7 +44,10 @@ def script(sweep: Sweep, cells: Sequence[Cell], where: Where) -> str:
     groups = shared(cells, together=where.together, at_once=where.jobs)
     numbers = sorted(group[0].number for group in groups)
     folder = sweep.folder.resolve()
-    words = [sys.executable, "-m", "chary", "sweep", str(folder), "--cell"]
+    words = [sys.executable, "-m", "chary", "sweep", str(folder)]
+    if code := code_of(tuple(cells)):
+        words += ["--trust-code", *code]
+    words.append("--cell")
     options = {
         "job-name": f"chary-{folder.name}",
         "array": _ranges(numbers) + (f"%{where.jobs}" if where.jobs else ""),

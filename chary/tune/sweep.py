@@ -18,7 +18,8 @@ from chary import config as settings
 from chary.data.tasks import find_task
 from chary.errors import CharyError
 from chary.execution.config import Execution
-from chary.host.files import write_whole
+from chary.host.files import read_json, write_whole
+from chary.host.importing import require_trusted, trust
 from chary.host.machine import command_line
 from chary.host.parts import locked
 from chary.runs.folder import RunFolder, claimed
@@ -69,8 +70,8 @@ class Cell(NamedTuple):
         """How far its log has got."""
         if not RunFolder.exists(self.folder):
             return 0
-        lines = RunFolder.open(self.folder).read("timing")
-        return lines[-1]["step"] if lines else 0
+        line = RunFolder.open(self.folder).last_line("timing")
+        return line["step"] if line else 0
 
 
 Group: TypeAlias = tuple[Cell, ...]
@@ -105,6 +106,7 @@ def create(folder: Path, specs: Sequence[RunSpec]) -> Sweep:
     """
     if RunFolder.exists(folder):
         raise CharyError(f"{folder}: is a run itself; choose another --out for a sweep.")
+    trust(name for spec in specs for name in spec.own_code)
     with locked(folder, work="sweep"):
         plan = _read(folder) if (folder / PLAN).exists() else {}
         for spec in specs:
@@ -136,7 +138,7 @@ def read(folder: Path) -> Sweep:
             run = replace(run, run=folder / name)  # the sweep may have been moved
             spec = RunSpec(record["algorithm"], config, run, execution, record["preset"])
             cells.append(Cell(len(cells), spec, str(record["command"])))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CharyError(f"{folder / PLAN}: damaged at {name} ({error}).") from error
     return Sweep(folder, tuple(cells))
 
@@ -158,8 +160,8 @@ def _kind(cell: Cell, *, together: bool) -> tuple[Any, ...]:
     """What cells of one group have in common."""
     spec = cell.spec
     if RunFolder.exists(cell.folder):
-        population = RunFolder.open(cell.folder).config.get("layout", {}).get("population", {})
-        return "begun", *population.get("names", [cell.folder.name])
+        population = RunFolder.open(cell.folder).population()
+        return "begun", *(population[0] if population else [cell.folder.name])
     if not together or spec.run.validation:  # which holds out other episodes in every seed
         return "alone", cell.number
     record = _record(spec._replace(run=replace(spec.run, seed=0)))
@@ -176,15 +178,22 @@ def train(cells: Sequence[Cell], *, patience: float = 0.0) -> None:
     for cell in cells:
         with claimed(cell.folder, patience=patience):
             pass
+    require_known_code(cells)
     sys.argv = shlex.split(cells[0].command)  # what the runs record as their command
     start_all([cell.spec for cell in cells], resume=True)
+
+
+def require_known_code(cells: Sequence[Cell]) -> None:
+    """Refuse a plan that names code which its user has never named."""
+    for cell in cells:
+        require_trusted(cell.spec.own_code, cell.folder.parent)
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
     """The records of the plan, by the names of their folders."""
     path = folder / PLAN
     try:
-        cells = json.loads(path.read_text())["cells"]
+        cells = read_json(path)["cells"]
         if not isinstance(cells, dict) or not all(
             isinstance(cell, dict) for cell in cells.values()
         ):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from chary.config import require
 from chary.errors import CharyError
-from chary.host.files import jsonable, write_whole
+from chary.host.files import jsonable, read_json, write_whole
 from chary.host.terminal import say
 from chary.runs.folder import RunFolder, headline
 from chary.training import resolve
@@ -238,7 +238,7 @@ def _recorded(folder: Path) -> list[Step]:
     if not path.exists():
         return []
     try:
-        return [Step.of(record) for record in json.loads(path.read_text())["steps"]]
+        return [Step.of(record) for record in read_json(path)["steps"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CharyError(f"{path}: cannot be read ({error}).") from error
 

@@ -171,7 +171,7 @@ def test_wrong_input(trained: tuple[Path, Dataset], tmp_path: Path, dataset: Dat
     other = Dataset.from_columns(make_columns(seed=1), name="tiny")
     with pytest.raises(CharyError, match="is not what this run learned from"):
         chary.finetune(run, dataset=other, out=tmp_path / "c", env=WALK, **QUICK)
-    chary.train("bc", dataset, run=tmp_path / "bc", steps=5, hidden=(8,), final_episodes=0)
+    chary.train("bc", dataset, run=tmp_path / "bc", steps=5, batch_size=8, final_episodes=0)
     with pytest.raises(CharyError, match="no critics"):
         chary.finetune(tmp_path / "bc", dataset=dataset, out=tmp_path / "d", env=WALK, **QUICK)
     assert not any((tmp_path / name).exists() for name in "abc")

@@ -1,6 +1,10 @@
 """Run folders and checkpoints: nothing lost, nothing half-written, damage noticed."""
 
+import itertools
 import json
+import os
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ import pytest
 import chary
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
-from chary.host.files import jsonable
+from chary.host.files import jsonable, parse_json, write_whole
 from chary.runs import checkpoints
 from chary.runs.folder import RunFolder, claimed
 from tests.training.test_loop import QUICK, bits
@@ -44,6 +48,15 @@ def test_a_checkpoint_comes_back_to_the_bit(tmp_path: Path) -> None:
     assert checkpoints.steps(tmp_path) == [5]
     restored = checkpoints.restore(tmp_path, 5, tree(0.0))
     assert bits(restored) == bits(state)
+
+
+def test_a_clock_that_jumps_by_days_does_not_stop_a_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = itertools.count()
+    monkeypatch.setattr(time, "time", lambda: 86400.0 * next(days))
+    checkpoints.save(tmp_path, 5, tree(0.1))
+    assert bits(checkpoints.restore(tmp_path, 5, tree(0.0))) == bits(tree(0.1))
 
 
 @pytest.mark.parametrize("harm", ["flip", "truncate", "remove", "add", "manifest"])
@@ -143,8 +156,142 @@ def test_a_line_torn_by_a_crash_is_passed_over_and_cut(tmp_path: Path) -> None:
         file.write('{"step": 40, "x": 0.')
     assert [record["step"] for record in folder.read("metrics")] == [10, 20, 30]
     before = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[:2]
-    folder.cut_back(20)
+    with pytest.warns(UserWarning, match=r"metrics.jsonl: 1 line.* kept in aside/1/metrics.jsonl"):
+        folder.cut_back(20)
     assert (tmp_path / "run" / "metrics.jsonl").read_text().splitlines() == before
+    assert (tmp_path / "run/aside/1/metrics.jsonl").read_text() == '{"step": 40, "x": 0.\n'
+
+
+def test_a_line_that_a_flipped_byte_made_unreadable_is_kept_aside(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path)
+    for step in (10, 20, 30):
+        folder.append("evals", {"step": step, "return": 1.0, "returns": [1.0]})
+    log = tmp_path / "run" / "evals.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    damaged = lines[1].replace(b'"step"', b'"sTep"')
+    log.write_bytes(lines[0] + damaged + lines[2])
+    with pytest.warns(UserWarning, match="cannot be read"):
+        folder.cut_back(30)
+    assert log.read_bytes() == lines[0] + lines[2]
+    assert (tmp_path / "run/aside/1/evals.jsonl").read_bytes() == damaged
+    folder.cut_back(20)  # nothing is odd any more: no second folder
+    assert [path.name for path in (tmp_path / "run/aside").iterdir()] == ["1"]
+
+
+def lose_to_nowhere(run: Path) -> None:
+    """Checkpoints on a disk that is not mounted."""
+    (run / "checkpoints").rename(run.parent / "disk")
+    (run / "checkpoints").symlink_to(run.parent / "elsewhere" / "disk")
+
+
+def lose_to_a_loop(run: Path) -> None:
+    (run / "checkpoints").rename(run.parent / "disk")
+    (run / "checkpoints").symlink_to(run / "checkpoints")
+
+
+def lose_to_a_file(run: Path) -> None:
+    (run / "checkpoints").rename(run.parent / "disk")
+    (run / "checkpoints").write_text("")
+
+
+def lose_to_damage(run: Path) -> None:
+    for manifest in (run / "checkpoints").glob("*/manifest.json"):
+        manifest.write_text("[]")
+
+
+@pytest.mark.parametrize("lose", [lose_to_nowhere, lose_to_a_loop, lose_to_a_file, lose_to_damage])
+def test_logs_without_a_checkpoint_are_not_cut_unless_asked(
+    dataset: Dataset, tmp_path: Path, lose: Any
+) -> None:
+    run = tmp_path / "run"
+    whole = chary.train("bc", dataset, run=run, steps=20, **QUICK)
+    before = (run / "metrics.jsonl").read_bytes()
+    lose(run)
+    settings = {**QUICK, "run": run, "steps": 20}
+    with pytest.raises(CharyError, match=r"no (intact )?checkpoint .*--from-start"):
+        chary.resume(run, dataset=dataset)
+    with pytest.raises(CharyError, match="already holds a run"):
+        chary.train("bc", dataset, **settings)
+    with pytest.raises(CharyError, match="--from-start"):
+        chary.train("bc", dataset, resume=True, **settings)
+    assert (run / "metrics.jsonl").read_bytes() == before and not (run / "aside").exists()
+    again = chary.resume(run, dataset=dataset, from_start=True)
+    assert bits(again.state) == bits(whole.state)
+    assert (run / "metrics.jsonl").read_bytes() == before
+    assert (run / "aside/1/metrics.jsonl").read_bytes() == before
+    assert chary.resume(run, dataset=dataset) is not None
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(
+    dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    whole = chary.train("bc", dataset, run=run, steps=20, **QUICK)
+    folder = RunFolder.open(run)
+    (run / "checkpoints").rename(tmp_path / "gone")
+    folder.write_config({**folder.config, "saved": False})
+    again = chary.resume(run, dataset=dataset)
+    assert bits(again.state) == bits(whole.state) and RunFolder.open(run).config["saved"]
+    assert "begins again at step 0; what there was is in" in capsys.readouterr().err
+
+
+def test_nothing_is_written_through_a_link(dataset: Dataset, tmp_path: Path) -> None:
+    run, victim = tmp_path / "run", tmp_path / "victim"
+    chary.train("bc", dataset, run=run, steps=10, **QUICK)
+    for name in ("metrics.jsonl", ".lock", "diagnostics", "tensorboard", "config.json"):
+        before = run / f"{name}-before"
+        if (run / name).exists():
+            (run / name).rename(before)
+        victim.write_bytes(before.read_bytes() if before.is_file() else b"mine")
+        kept = victim.read_bytes()
+        (run / name).symlink_to(victim)
+        with pytest.raises(CharyError, match="is a link"):
+            chary.resume(run, dataset=dataset, steps=20)
+        assert victim.read_bytes() == kept
+        (run / name).unlink()
+        if before.exists():
+            before.rename(run / name)
+
+
+def test_a_file_is_written_beside_links_that_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    for name in (f".a-{os.getpid()}.json", ".a.json.new", ".a-guess"):
+        (tmp_path / name).symlink_to(victim)
+    guesses = iter(["guess", "another"])
+    monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: guesses)
+    write_whole(tmp_path / "a.json", "{}")
+    assert victim.read_text() == "mine" and (tmp_path / "a.json").read_text() == "{}"
+    assert not any(path.is_dir() for path in tmp_path.iterdir())
+
+
+def test_what_is_no_checkpoint_is_not_removed(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 5, tree(0.0))
+    (tmp_path / "2024").mkdir()
+    (tmp_path / "2024" / "photo.jpg").write_text("mine")
+    checkpoints.prune(tmp_path, set())
+    assert (tmp_path / "no-checkpoint-2024" / "photo.jpg").exists()
+    assert checkpoints.steps(tmp_path) == []
+
+
+def test_only_new_lines_of_a_log_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = new_folder(tmp_path)
+    read: list[bytes] = []
+    parse = parse_json
+    monkeypatch.setattr(
+        "chary.runs.folder.parse_json", lambda line: (read.append(line), parse(line))[1]
+    )
+    for step in range(1, 6):
+        folder.append("evals", {"step": step, "return": -step, "returns": []})
+        folder.append("metrics", {"step": step, "validation": float(step % 3)})
+        best, last = folder.best(), folder.last()
+        assert best and last and (best["step"], last["step"]) == (1, step)
+        assert folder.looked_at(step, simulated=True) and len(folder.validations()) == step
+    assert len(read) == 10
+    folder.cut_back(2)
+    assert (last := folder.last()) and last["step"] == 2 and len(folder.validations()) == 2
 
 
 def test_cutting_also_removes_later_diagnostics(tmp_path: Path) -> None:
@@ -174,7 +321,7 @@ def test_a_run_that_was_killed_as_it_began_leaves_a_usable_folder(tmp_path: Path
     (tmp_path / ".config.json.new").write_text('{"algo')
     with claimed(tmp_path):
         RunFolder.create(tmp_path, {"algorithm": "bc"})
-    assert RunFolder.open(tmp_path).config == {"algorithm": "bc"}
+    assert RunFolder.open(tmp_path).config == {"saved": False, "algorithm": "bc"}
 
 
 def test_a_second_run_in_the_same_folder_is_refused_with_the_reason(

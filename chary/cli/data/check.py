@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from chary.cli.output import Flag, show
+from chary.cli.output import Flag, show, tell
 from chary.data import doctor
 
 
@@ -32,9 +32,9 @@ def check(
         found = [
             f"{counts[s]} {s}{'s' * (counts[s] > 1)}" for s in doctor.GRAVEST_FIRST if counts[s]
         ]
-        print(f"{dataset}: {', '.join(found) or 'nothing found'}.")
+        tell(f"{dataset}: {', '.join(found) or 'nothing found'}.")
         if findings and findings[0].source:
-            print(f"Rows are those of {findings[0].source}, counted from 0 without the heading.")
+            tell(f"Rows are those of {findings[0].source}, counted from 0 without the heading.")
         rows = [
             {**row, "rows": ", ".join(map(str, row["places"] or row["rows"])) or None}
             for row in rows

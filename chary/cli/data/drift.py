@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from chary.cli.output import Flag, show
+from chary.cli.output import Flag, show, tell
 from chary.data import formats, load, sources
 from chary.data.dataset import Dataset
 from chary.data.drift import Drift, compare, percent
@@ -98,9 +98,9 @@ def _new(new: str, training: Dataset) -> Dataset:
 
 def _print(found: Drift) -> None:
     """The verdict first, then what it rests on."""
-    print(found.sentence)
+    tell(found.sentence)
     for reason in found.reasons:
-        print(f"  - {reason}")
+        tell(f"  - {reason}")
     states, before, after = found.states, found.training, found.new
     print(
         f"\nNew states outside the training data: {percent(states.outside)} "
