@@ -14,7 +14,6 @@ from chary.data.columns import COLUMNS, EXTRAS
 from chary.data.dataset import Dataset
 from chary.data.doctor import episodes, layout, logs, rewards, values
 from chary.data.doctor.finding import NO_FACTS, Facts, Finding
-from chary.data.formats import hdf5
 from chary.data.names import FILES, names_in
 
 __all__ = ["Facts", "Finding", "check", "examine", "facts_of"]
@@ -78,13 +77,15 @@ def examine(columns: dict[str, np.ndarray], facts: Facts = NO_FACTS) -> list[Fin
 
 def _check_file(path: Path) -> list[Finding]:
     """Examine the arrays in a file, by what the file says of them."""
-    read = formats.format_of(path).read
-    columns, attributes = hdf5.read(path, extra=INFOS) if read is hdf5.read else read(path)
+    target = formats.format_of(path)
+    wanted = (*COLUMNS, *formats.BOUNDS, *EXTRAS, *INFOS, *layout.OTHER_NAMES)
+    columns, attributes = target.read(path, wanted)
     widths = {key: array.shape[1] for key, array in columns.items() if array.ndim == 2}
     facts = Facts(
         *names_in(attributes, widths),
         files=str(attributes.get(FILES, "")),
         name=str(attributes.get("name", path.stem)),
         own=sources.find_by_file(path) is None,
+        there=tuple(target.names(path)),
     )
     return examine(columns, facts)

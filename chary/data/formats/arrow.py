@@ -9,6 +9,7 @@ import numpy as np
 
 from chary.data.columns import COLUMNS
 from chary.data.formats.dialect import PLAIN, Dialect
+from chary.data.formats.guard import regular
 from chary.data.names import names_in
 from chary.errors import CharyError, reason
 
@@ -37,6 +38,7 @@ def _read(
     pyarrow = _pyarrow()
     suffix = path.suffix.lower()
     ragged: list[str] = []
+    regular(path)
     try:
         if suffix == ".csv":
             found = _read_csv(path, dialect, chosen, missing, ragged)

@@ -16,6 +16,7 @@ import numpy as np
 from chary.data.formats import arrow, cells, dialect, hdf5, npz, timeline
 from chary.data.formats.cells import OddError, such
 from chary.data.formats.dialect import Dialect
+from chary.data.formats.guard import regular
 from chary.data.formats.layout import (
     AS_IT_IS,
     SINGLES,
@@ -31,6 +32,8 @@ from chary.errors import CharyError
 
 Columns = dict[str, np.ndarray]
 Tell = Callable[[str], None]
+ARRAYS = {".npz": npz, ".hdf5": hdf5, ".h5": hdf5}
+"""Files of arrays that are tables too."""
 SHOWN = 12
 """Problems that an error lists."""
 
@@ -309,14 +312,18 @@ def _opened(path: Path, reading: Reading, tell: Tell) -> Source:
             lambda asked: arrow.read(path, asked, written, reading.missing),
             written.decimal or ".",
         )
-    arrays = _arrays(path)
-    return Source(list(arrays), lambda asked: {name: arrays[name] for name in asked})
+    reader = ARRAYS.get(path.suffix.lower())
+    if reader is None:
+        raise CharyError(
+            f"{path}: cannot tell the format from '{path.suffix}'; tables end in "
+            f"{', '.join((*arrow.ENDINGS, *ARRAYS))}."
+        )
+    return Source(reader.names(path), lambda asked: reader.read(path, asked)[0])
 
 
 def _dialect(path: Path, given: Dialect, tell: Tell) -> Dialect:
     """How a CSV file is written; said where it is not the plain way."""
-    if not path.is_file():
-        raise CharyError(f"{path}: no such file.")
+    regular(path)
     if path.suffix.lower() != ".csv":
         if given != dialect.UNKNOWN:
             raise CharyError(
@@ -327,15 +334,3 @@ def _dialect(path: Path, given: Dialect, tell: Tell) -> Dialect:
     if written != dialect.PLAIN:
         tell(f"{path}: read with {written.words()}")
     return written
-
-
-def _arrays(path: Path) -> Columns:
-    suffix = path.suffix.lower()
-    if suffix == ".npz":
-        return npz.read(path)[0]
-    if suffix in (".hdf5", ".h5"):
-        return hdf5.read(path)[0]
-    raise CharyError(
-        f"{path}: cannot tell the format from '{path.suffix}'; tables end in .csv, .parquet, .npz, "
-        ".hdf5 or .h5."
-    )

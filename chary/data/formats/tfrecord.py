@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from chary.data.formats.guard import regular
 from chary.errors import CharyError
 
 GZIP = b"\x1f\x8b\x08"
@@ -46,7 +47,7 @@ def read(path: Path) -> Iterator[dict[str, np.ndarray]]:
 def records(path: Path) -> Iterator[bytes]:
     """The payload of each record; a file that is damaged anywhere is an error there."""
     try:
-        with open(path, "rb") as file:
+        with open(regular(path), "rb") as file:
             compressed = file.read(len(GZIP)) == GZIP
         with gzip.open(path) if compressed else open(path, "rb") as file:
             while header := file.read(8):
