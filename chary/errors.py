@@ -10,12 +10,24 @@ LISTED = 20
 class CharyError(Exception):
     """Bad input or a bad environment: says what is wrong, where, and what to do about it.
 
-    The command line prints its message without a traceback and exits with code 2.
+    The command line prints its message without a traceback and exits with code 2. Files may have put
+    anything into it, so that what a terminal would obey is shown instead.
     """
+
+    def __init__(self, *words: object):
+        super().__init__(*(printable(word) if isinstance(word, str) else word for word in words))
 
 
 class DivergedError(CharyError):
     """Training that diverged: a metric became NaN, infinite or very large."""
+
+
+def printable(text: str) -> str:
+    """Text that does nothing but be read: control characters and half characters as their codes."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
+        for char in text
+    )
 
 
 def reason(error: BaseException) -> str:

@@ -73,6 +73,34 @@ def opened(
         yield items, _attributes(file)
 
 
+class Tree:
+    """Arrays of numbers anywhere in a file, read one by one, and no more of them than fit."""
+
+    def __init__(self, path: Path, file: "h5py.File"):
+        self.path, self.file = path, file
+        self.taken, self.stored, self.looked_at = 0, 0, UNSTORED
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        found = _columns(self.path, self.file, [key])
+        if key not in found:
+            raise ValueError(f"'{key}' is not there, or holds no numbers")
+        check_sizes(self.path, found)
+        self.taken += in_memory(found[key].size, found[key].dtype)
+        self.stored += found[key].id.get_storage_size()
+        check_shared({key: self.taken}, [self.stored], self.path.stat().st_size)
+        if self.taken > self.looked_at:
+            check_memory(self.path, self.taken - self.looked_at)
+            self.looked_at += UNSTORED
+        return np.asarray(found[key][()])
+
+
+@contextmanager
+def tree(path: Path) -> Iterator[Tree]:
+    """A file whose arrays are asked for by their place in it."""
+    with _file(path) as file:
+        yield Tree(path, file)
+
+
 @contextmanager
 def _file(path: Path) -> Iterator["h5py.File"]:
     """An open file; whatever is wrong with it is one message."""
