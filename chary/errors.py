@@ -22,12 +22,19 @@ class DivergedError(CharyError):
     """Training that diverged: a metric became NaN, infinite or very large."""
 
 
-def printable(text: str) -> str:
+def printable(text: str, keep: str = "\n\t") -> str:
     """Text that does nothing but be read: control characters and half characters as their codes."""
+    if text.isprintable():
+        return text
     return "".join(
-        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def one_line(text: str) -> str:
+    """The same without lines of its own, for names in a file that anybody may have written."""
+    return printable(text, keep="")
 
 
 def reason(error: BaseException) -> str:

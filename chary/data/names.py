@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from chary.errors import one_line
+
 DEEPEST = 20
 """Lists and objects in one another that JSON beside a dataset may have; chary writes two."""
 NAMES = {"observations": "observation_names", "actions": "action_names"}
@@ -88,7 +90,7 @@ class Places:
 
 def _parse(text: str) -> tuple[list[str], list[int]]:
     try:
-        entries = [(str(name), int(start)) for name, start in parsed(text or "[]")]
+        entries = [(one_line(str(name)), int(start)) for name, start in parsed(text or "[]")]
     except (ValueError, TypeError, OverflowError):  # the last where a number is infinite
         entries = []
     if not entries or entries[0][1] != 0:

@@ -6,7 +6,8 @@ compared with what it stores and with the memory there is.
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,15 @@ def check_shared(sizes: dict[str, int], stored: Iterable[int], whole: int) -> No
 def in_memory(count: int, dtype: np.dtype) -> int:
     """Bytes that so many numbers take at once: as they are stored, and in single precision."""
     return count * (dtype.itemsize + 4)
+
+
+@contextmanager
+def fits(path: object) -> Iterator[None]:
+    """Memory that ran out all the same, as one message."""
+    try:
+        yield
+    except MemoryError as error:
+        raise CharyError(f"{path}: does not fit into memory.") from error
 
 
 def check_memory(path: object, needed: float) -> None:

@@ -177,7 +177,7 @@ def _attributes(file: "h5py.File") -> dict[str, str]:
     for key in file.attrs:
         kept = file.attrs.get_id(key)
         if kept.dtype.kind == "S" and kept.shape == () and kept.dtype.itemsize <= TEXT:
-            found[key] = bytes(file.attrs[key]).decode()
+            found[key] = bytes(file.attrs[key]).decode(errors="replace")
     return found
 
 
