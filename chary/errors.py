@@ -10,8 +10,12 @@ LISTED = 20
 class CharyError(Exception):
     """Bad input or a bad environment: says what is wrong, where, and what to do about it.
 
-    The command line prints its message without a traceback and exits with code 2.
+    The command line prints its message without a traceback and exits with code 2. Files may have put
+    anything into it, so that what a terminal would obey is shown instead.
     """
+
+    def __init__(self, *words: object):
+        super().__init__(*(printable(word) if isinstance(word, str) else word for word in words))
 
 
 class DivergedError(CharyError):
@@ -20,6 +24,21 @@ class DivergedError(CharyError):
 
 class TaskError(CharyError):
     """A simulator that failed, or a task in the world: an exception, a number that is none, a hang."""
+
+
+def printable(text: str, keep: str = "\n\t") -> str:
+    """Text that does nothing but be read: control characters and half characters as their codes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def one_line(text: str) -> str:
+    """The same without lines of its own, for names in a file that anybody may have written."""
+    return printable(text, keep="")
 
 
 def reason(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """The command line: a light table of commands, each in a module that is imported when called."""
 
+import os
 import signal
 import sys
 import threading
@@ -35,6 +36,8 @@ COMMANDS = {
     "bench": "speed of training on this machine, in updates a second: chary bench updates",
 }
 
+TRUST = "--trust-environment"
+
 
 def usage() -> str:
     """What `chary --help` prints."""
@@ -44,7 +47,8 @@ def usage() -> str:
         f"usage: chary COMMAND [OPTIONS]\n\n{lines}\n\n"
         "`chary COMMAND --help` explains a command. Results go to standard output (--json: as JSON),\n"
         "progress to standard error. Exit codes: 0 done, 1 `data check` found errors or `data drift\n"
-        "--fail-on-drift` a reason to retrain, 2 wrong input, 130 interrupted."
+        "--fail-on-drift` a reason to retrain, 2 wrong input, 130 interrupted. With any command,\n"
+        "--trust-environment lets a Minari dataset name any environment to import and make."
     )
 
 
@@ -52,6 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; errors that a user can fix become one message and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     show_warnings_plainly()
+    if TRUST in arguments:  # for every command, and for the processes that it starts
+        arguments = [word for word in arguments if word != TRUST]
+        os.environ["CHARY_TRUST_ENVIRONMENT"] = "1"
     with _interrupts() as seen:
         return _run(arguments, seen)
 

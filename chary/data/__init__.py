@@ -7,6 +7,7 @@ from pathlib import Path
 from chary.data import formats, sources
 from chary.data.dataset import Dataset
 from chary.data.formats import FORMATS
+from chary.data.formats.guard import fits
 from chary.data.sources import NAMED
 from chary.errors import CharyError, unknown_name
 
@@ -16,6 +17,11 @@ def load(name_or_path: str | Path, *, data_file: str | Path | None = None) -> Da
 
     `data_file` is a file with the named dataset's data, instead of the one in the cache.
     """
+    with fits(name_or_path):
+        return _load(name_or_path, data_file)
+
+
+def _load(name_or_path: str | Path, data_file: str | Path | None) -> Dataset:
     text = str(name_or_path)
     named = sources.find(text)
     if data_file is not None:

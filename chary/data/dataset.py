@@ -18,7 +18,7 @@ from chary.data.columns import (
     is_mapped,
     with_next_observations,
 )
-from chary.errors import CharyError
+from chary.errors import CharyError, one_line, printable
 
 if TYPE_CHECKING:
     from chary.data.scaling import RewardTransform, Scaling
@@ -98,7 +98,9 @@ class Dataset:
         check_actions(arrays["actions"], low, high, source)
         for array in (*arrays.values(), low, high):
             array.setflags(write=False)
-        observation_names, action_names = tuple(observation_names), tuple(action_names)
+        observation_names, action_names = (
+            tuple(map(one_line, names)) for names in (observation_names, action_names)
+        )
         for key, names in (("observations", observation_names), ("actions", action_names)):
             if names and len(names) != arrays[key].shape[1]:
                 raise CharyError(
@@ -106,10 +108,10 @@ class Dataset:
                 )
         return cls(
             **arrays,
-            name=name,
+            name=one_line(name),
             action_low=low,
             action_high=high,
-            metadata=metadata or {},
+            metadata={one_line(key): printable(text) for key, text in (metadata or {}).items()},
             origin="",
             data_file="",
             observation_names=observation_names,

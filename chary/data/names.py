@@ -6,12 +6,34 @@ from typing import Any
 
 import numpy as np
 
+from chary.errors import one_line
+
+DEEPEST = 20
+"""Lists and objects in one another that JSON beside a dataset may have; chary writes two."""
 NAMES = {"observations": "observation_names", "actions": "action_names"}
 """The attribute of a dataset file that names the dimensions of a column."""
 FILES = "source_files"
 """The attribute that names the files whose rows `source_rows` counts, each with its first row."""
 LONGEST = 60_000
 """Characters of all names together; HDF5 keeps no longer attribute."""
+
+
+def parsed(text: str) -> Any:
+    """What JSON in a dataset says; a ValueError where it is none, or nests for nothing."""
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("JSON nested too deeply") from error
+    _check_depth(value, DEEPEST)
+    return value
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if not left:
+        raise ValueError("JSON nested too deeply")
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_depth(part, left - 1)
 
 
 def attributes_of(observation_names: Sequence[str], action_names: Sequence[str]) -> dict[str, str]:
@@ -30,7 +52,7 @@ def names_in(
     found = []
     for column, key in NAMES.items():
         try:
-            names = json.loads(str(attributes.get(key, "[]")))
+            names = parsed(str(attributes.get(key, "[]")))
         except ValueError:
             names = []
         fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
@@ -68,8 +90,8 @@ class Places:
 
 def _parse(text: str) -> tuple[list[str], list[int]]:
     try:
-        entries = [(str(name), int(start)) for name, start in json.loads(text or "[]")]
-    except (ValueError, TypeError):
+        entries = [(one_line(str(name)), int(start)) for name, start in parsed(text or "[]")]
+    except (ValueError, TypeError, OverflowError):  # the last where a number is infinite
         entries = []
     if not entries or entries[0][1] != 0:
         return [], []

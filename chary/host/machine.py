@@ -84,6 +84,11 @@ def available_memory() -> float:
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return float(stats["bytes_limit"] - stats["bytes_in_use"])
+    return host_memory()
+
+
+def host_memory() -> float:
+    """Bytes that this process may still take of this machine and container."""
     found = [float("inf")]
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
@@ -97,7 +102,21 @@ def available_memory() -> float:
         pass
     if len(found) == 1 and hasattr(os, "sysconf"):
         found.append(float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
-    return max(0.0, min(found))
+    return max(0.0, min(*found, _left_by_limit()))
+
+
+def _left_by_limit() -> float:
+    """Bytes of address space that `ulimit -v` leaves this process."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit == resource.RLIM_INFINITY:
+            return float("inf")
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):
+        return float("inf")
+    return limit - float(pages * os.sysconf("SC_PAGE_SIZE"))
 
 
 def share_heaps() -> None:

@@ -1,9 +1,12 @@
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import filelock
 import pytest
@@ -28,7 +31,12 @@ class Server:
     ranges: bool = True
     says_length: bool = True
     status: int = 200
+    headings: dict[str, str] = field(default_factory=dict)
+    """Sent with the content, such as an ETag."""
+    conditions: bool = True
+    """Whether it knows If-Range."""
     asked: list[str | None] = field(default_factory=list)
+    on_condition: list[str | None] = field(default_factory=list)
 
 
 @pytest.fixture
@@ -39,8 +47,17 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         def do_GET(self) -> None:
             wanted = self.headers["Range"]
             state.asked.append(wanted)
+            condition = self.headers["If-Range"]
+            state.on_condition.append(condition)
+            if state.conditions and condition and condition not in state.headings.values():
+                wanted = None
             start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and state.ranges else 0
             total = len(state.content)
+            if state.status == 302:
+                self.send_response(302)
+                self.send_header("Location", state.headings["Location"])
+                self.end_headers()
+                return
             if state.status != 200:
                 self.send_error(state.status)
                 return
@@ -53,6 +70,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             self.send_response(206 if start else 200)
             if start:
                 self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+            for key, text in state.headings.items():
+                self.send_header(key, text)
             if state.says_length:
                 self.send_header("Content-Length", str(total - start))
             self.end_headers()
@@ -77,6 +96,14 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def begin(server: Server, target: Path) -> None:
+    """A download that breaks after 100 bytes."""
+    server.cut_after = 100
+    with pytest.raises(CharyError, match="after 100 of"):
+        download_file(server.url, target)
+    server.cut_after = None
+
+
 def test_a_download_is_whole_and_leaves_nothing_else(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "new" / "data.hdf5"
     assert download_file(server.url, target) == target
@@ -92,7 +119,7 @@ def test_a_cut_download_goes_on_where_it_was(server: Server, tmp_path: Path) -> 
     with pytest.raises(CharyError, match=f"after {CHUNK + 100} of {len(CONTENT)} bytes") as caught:
         download_file(server.url, target)
     assert "run the same command again" in str(caught.value)
-    assert files(tmp_path) == ["data.hdf5.part"]
+    assert files(tmp_path) == ["data.hdf5.part", "data.hdf5.part.version"]
     assert part.read_bytes() == CONTENT[: CHUNK + 100]
     server.cut_after = None
     download_file(server.url, target)
@@ -109,16 +136,132 @@ def test_a_server_that_cannot_go_on_sends_all_of_it(server: Server, tmp_path: Pa
 
 def test_a_part_that_is_already_whole(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "data.hdf5"
+    begin(server, target)
     (tmp_path / "data.hdf5.part").write_bytes(CONTENT)
     assert download_file(server.url, target).read_bytes() == CONTENT
-    assert len(server.asked) == 1
+    assert server.asked == [None, f"bytes={len(CONTENT)}-"]
 
 
 def test_a_part_that_is_too_long_is_of_another_file(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "data.hdf5"
+    begin(server, target)
     (tmp_path / "data.hdf5.part").write_bytes(CONTENT + b"more")
     assert download_file(server.url, target).read_bytes() == CONTENT
-    assert server.asked == [f"bytes={len(CONTENT) + 4}-", None]
+    assert server.asked == [None, f"bytes={len(CONTENT) + 4}-", None]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"length": "many"}', None])
+def test_a_part_of_unknown_version_is_begun_again(
+    server: Server, tmp_path: Path, text: str | None
+) -> None:
+    (tmp_path / "data.hdf5.part").write_bytes(CONTENT[:100])
+    if text is not None:
+        (tmp_path / "data.hdf5.part.version").write_text(text)
+    assert download_file(server.url, tmp_path / "data.hdf5").read_bytes() == CONTENT
+    assert server.asked == [None]
+
+
+OLD = {"ETag": '"old"', "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
+NEW = {"ETag": '"new"', "Last-Modified": "Tue, 02 Jan 2024 00:00:00 GMT"}
+
+
+@pytest.mark.parametrize("conditions", [True, False])
+@pytest.mark.parametrize("known", [["ETag"], ["Last-Modified"], ["ETag", "Last-Modified"]])
+def test_a_part_of_another_version_is_thrown_away(
+    server: Server, tmp_path: Path, known: list[str], conditions: bool
+) -> None:
+    server.headings = {key: OLD[key] for key in known}
+    begin(server, tmp_path / "data.hdf5")
+    server.conditions = conditions
+    server.content = CONTENT[::-1]  # as long as the other
+    server.headings = {key: NEW[key] for key in known}
+    assert download_file(server.url, tmp_path / "data.hdf5").read_bytes() == CONTENT[::-1]
+    assert server.on_condition[1] == OLD[known[0]] and files(tmp_path) == ["data.hdf5"]
+
+
+def test_a_part_of_the_same_version_goes_on(server: Server, tmp_path: Path) -> None:
+    server.headings = {"ETag": 'W/"weak"', "Last-Modified": OLD["Last-Modified"]}
+    begin(server, tmp_path / "data.hdf5")
+    assert download_file(server.url, tmp_path / "data.hdf5").read_bytes() == CONTENT
+    assert server.asked == [None, "bytes=100-"]
+    assert server.on_condition == [None, OLD["Last-Modified"]]
+
+
+def test_a_part_of_a_file_of_another_length(server: Server, tmp_path: Path) -> None:
+    """Even where the server says nothing of versions."""
+    begin(server, tmp_path / "data.hdf5")
+    server.content = CONTENT + b"more"
+    assert download_file(server.url, tmp_path / "data.hdf5").read_bytes() == CONTENT + b"more"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ftp://127.0.0.1/data.hdf5",
+        "file:///etc/passwd",
+        "http://[::1",
+        "http://127.0.0.1:99999999/x",
+        "javascript:alert(1)",
+    ],
+)
+def test_a_redirect_to_no_address(server: Server, tmp_path: Path, address: str) -> None:
+    server.status, server.headings = 302, {"Location": address}
+    with pytest.raises(CharyError, match="which is not followed") as caught:
+        download_file(server.url, tmp_path / "data.hdf5")
+    assert str(caught.value).startswith(server.url) and files(tmp_path) == []
+
+
+def test_redirects_that_never_end(server: Server, tmp_path: Path) -> None:
+    server.status, server.headings = 302, {"Location": server.url}
+    with pytest.raises(CharyError, match="the server answers 302"):
+        download_file(server.url, tmp_path / "data.hdf5")
+    server.headings = {"Location": "http://127.0.0.1:9/" + 100 * "x\u00e9 "}
+    with pytest.raises(CharyError, match=r"cannot be reached|connection broke"):
+        download_file(server.url, tmp_path / "data.hdf5")
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX-Header: and another\r\n",
+        b"X",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Length: 20\r\n\r\n0123456789",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+        b"HTTP/1.1 206 Partial\r\nContent-Length: 5\r\n\r\n01234",
+        b"\x00\xff" * 100_000,
+        b"",
+    ],
+)
+def test_answers_that_make_no_sense(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """Each is sent again and again, until the reader has heard enough."""
+    monkeypatch.setattr(download, "PATIENCE", 0.5)
+    monkeypatch.setenv("no_proxy", "*")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection, suppress(OSError):
+                        connection.recv(2**16)
+                        while True:
+                            connection.sendall(sent)
+                            time.sleep(0.001)
+
+        Thread(target=answer, daemon=True).start()
+        start = time.monotonic()
+        with pytest.raises(CharyError) as caught:
+            download_file(
+                f"http://127.0.0.1:{listening.getsockname()[1]}/x", tmp_path / "data.hdf5"
+            )
+        assert time.monotonic() - start < 10 and str(caught.value).isprintable()
+        assert "cannot be written" not in str(caught.value)
+        listening.shutdown(socket.SHUT_RDWR)
+    assert not (tmp_path / "data.hdf5").exists()
 
 
 def test_what_is_not_the_file_is_not_kept(server: Server, tmp_path: Path) -> None:
@@ -156,8 +299,6 @@ def test_without_a_network(server: Server, tmp_path: Path) -> None:
 def test_a_silent_server_is_given_up(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import socket
-
     monkeypatch.setattr(download, "PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/data.hdf5"

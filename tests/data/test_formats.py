@@ -1,5 +1,6 @@
 import os
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from chary.data import formats, load
 from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
-from chary.data.formats import FORMATS, Format
+from chary.data.formats import FORMATS
 from chary.errors import CharyError
 from tests.conftest import make_columns
 
@@ -182,7 +183,8 @@ def test_python_objects_are_never_unpickled(
     marker, path = tmp_path / "marker", tmp_path / "data.npz"
     trapped: dict[str, Any] = {**columns, column: np.array([Trap(marker)] * 120, dtype=object)}
     np.savez(path, **trapped)
-    with pytest.raises(CharyError, match="never loaded"):
+    # What nobody asks for stays in the file unread.
+    with nullcontext() if column == "infos" else pytest.raises(CharyError, match="never loaded"):
         formats.read(path)
     assert not marker.exists()
     with np.load(path, allow_pickle=True) as archive:
@@ -245,7 +247,7 @@ def test_a_failed_write_leaves_what_was_there(
         path.write_bytes(next(iter(arrays.values())).tobytes()[: 10 * len(attributes)])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setitem(formats.FORMATS, ending, Format(FORMATS[ending].read, write_half))
+    monkeypatch.setitem(formats.FORMATS, ending, FORMATS[ending]._replace(write=write_half))
     with pytest.raises(CharyError, match=r"cannot be written \(No space left on device"):
         formats.write(bounded, path)
     assert os.listdir(tmp_path) == ([path.name] if old else [])
@@ -260,7 +262,7 @@ def test_an_interrupted_write_leaves_no_temporary_file(
         path.write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(formats.FORMATS, ".npz", Format(FORMATS[".npz"].read, interrupted))
+    monkeypatch.setitem(formats.FORMATS, ".npz", FORMATS[".npz"]._replace(write=interrupted))
     with pytest.raises(KeyboardInterrupt):
         formats.write(bounded, tmp_path / "data.npz")
     assert os.listdir(tmp_path) == []

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import h5py
@@ -15,8 +16,8 @@ from hypothesis.extra import numpy as arrays
 from chary.data import formats, load
 from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
-from chary.data.formats.layout import Layout, action_bounds
-from chary.data.formats.tables import read_tables
+from chary.data.formats.layout import Layout, Reading, action_bounds, choose
+from chary.data.formats.tables import Source, read_one, read_tables
 from chary.errors import CharyError
 
 LAYOUT = Layout(("s_*",), ("a",), "r", episode="id")
@@ -289,3 +290,139 @@ def test_every_format_gives_back_what_was_written(tmp_path: Path, ending: str) -
             )
 
     round_trip()
+
+
+def far(kind: Any) -> Any:
+    return pyarrow.array([2**62 + i for i in range(6)], pyarrow.int64()).cast(kind)
+
+
+LISTS = [[float(i), 1.0] for i in range(6)]
+WORDS = [str(i) for i in range(6)]
+KINDS = {
+    "dictionary of text": pyarrow.array(WORDS).dictionary_encode(),
+    "dictionary of large text": pyarrow.array(WORDS, pyarrow.large_string()).dictionary_encode(),
+    "view of text": pyarrow.array(WORDS, pyarrow.string_view()),
+    "large list": pyarrow.array(LISTS, pyarrow.large_list(pyarrow.float64())),
+    "list of fixed size": pyarrow.array(LISTS, pyarrow.list_(pyarrow.float32(), 2)),
+    "list of lists": pyarrow.array([[row, row] for row in LISTS]),
+    "list of text": pyarrow.array([[word] for word in WORDS]),
+    "list of structs": pyarrow.array([[{"k": 1.0}]] * 6),
+    "map": pyarrow.array([[("k", 1.0)]] * 6, pyarrow.map_(pyarrow.string(), pyarrow.float64())),
+    "bytes": pyarrow.array([b"\xff\x00"] * 6),
+    "view of bytes": pyarrow.array([b"\xff\x00"] * 6, pyarrow.binary_view()),
+    "bytes of fixed size": pyarrow.array([b"\xff\x00"] * 6, pyarrow.binary(2)),
+    "struct": pyarrow.array([{"k": 1.0}] * 6),
+    "far days": pyarrow.array(range(2**31 - 6, 2**31), pyarrow.int32()).cast(pyarrow.date32()),
+    "far times": far(pyarrow.timestamp("us")),
+    "far times somewhere": far(pyarrow.timestamp("us", tz="No/Where")),
+    "far durations": far(pyarrow.duration("s")),
+    "times of a day": pyarrow.array([2**60 + i for i in range(6)]).cast(pyarrow.time64("ns")),
+    "ends of time": pyarrow.array([-(2**63) + 1, 2**63 - 1] * 3).cast(pyarrow.timestamp("us")),
+    "beyond all numbers": pyarrow.array([2**64 - i for i in range(1, 7)], pyarrow.uint64()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_kind_of_column_is_read_or_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "log.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({**a_log(), "c": KINDS[kind]}), path)
+    read, refusals = [], []
+    for role in ("observations", "reward", "episode", "time", "terminal"):
+        given = {"observations": ("s_2",), "reward": "r", "episode": "id"}
+        given |= {role: ("c",) if role == "observations" else "c"}
+        try:
+            read_tables([path], Layout(actions=("a",), **given))  # pyright: ignore[reportArgumentType]
+            read.append(role)
+        except CharyError as error:
+            refusals.append(str(error).removeprefix(f"{path}: "))
+    assert not any("cannot be read for" in words or str(path) in words for words in refusals)
+    if kind.startswith(("dictionary", "view of text")):
+        assert read == ["observations", "reward", "episode"]
+    elif "list" in kind and "struct" not in kind:
+        assert read[:1] == ["observations"]
+    elif kind.startswith("far"):
+        assert read == ["episode", "time"]
+
+
+def test_lists_of_lists_are_flattened(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pyarrow.parquet.write_table(
+        pyarrow.table({**a_log(), "c": KINDS["list of lists"]}), path, row_group_size=4
+    )
+    imported = read_tables([path], Layout(("c",), ("a",), "r", episode="id"))
+    assert imported.columns["observations"][2].tolist() == [2.0, 1.0, 2.0, 1.0]
+    assert imported.names["observations"] == ["c[0]", "c[1]", "c[2]", "c[3]"]
+
+
+def test_one_long_word_is_not_spelled_out_for_every_row(tmp_path: Path) -> None:
+    """4 GB of text, if it were; the file has a few kilobytes."""
+    rows, path = 2000, tmp_path / "log.parquet"
+    word = "0" * 2**20
+    words = pyarrow.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [word])
+    table = {
+        "s_1": words,
+        "id": words,
+        "a": np.zeros(rows),
+        "r": np.arange(rows),
+    }
+    plain = pyarrow.table(table).replace_schema_metadata(None)
+    pyarrow.parquet.write_table(plain, path, store_schema=False)
+    imported = read_tables([path], LAYOUT)
+    assert imported.columns["observations"].tolist() == [[0.0]] * rows
+    assert imported.columns["timeouts"].sum() == 1
+    assert pyarrow.default_memory_pool().max_memory() < 2**29
+
+
+def test_a_table_of_too_many_rows_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_table(
+        tmp_path / "log.parquet",
+        dict.fromkeys(("s_1", "a", "r", "id"), np.zeros(2 * 10**6)),
+    )
+    assert path.stat().st_size < 2**20
+    monkeypatch.setattr("chary.data.formats.guard.host_memory", lambda: 1e7)
+    assert "needs 0.1 GB of memory" in refused(path)
+
+
+def test_names_are_shown_as_text(tmp_path: Path) -> None:
+    told: list[str] = []
+    odd = "s_\x1b[31m\n\x00\u202e"
+    path = write_table(tmp_path / "log.parquet", {**a_log(), odd: np.zeros(6), "s_bad": ["x"] * 6})
+    with pytest.raises(CharyError) as caught:
+        read_tables([path], Layout((odd, "s_bad"), ("a",), "r", episode="id"), tell=told.append)
+    read_tables([path], Layout((odd,), ("a",), "r", episode="id"), tell=told.append)
+    assert any("s_\\x1b[31m\\n\\x00" in line for line in told)
+    for line in (str(caught.value), *told):
+        assert line.isprintable()
+    dataset = Dataset.from_columns(
+        {
+            **{key: np.zeros((3, 1)) for key in ("observations", "actions", "next_observations")},
+            **{key: np.ones(3) for key in ("rewards", "terminals", "timeouts")},
+        },
+        name="\x1b]0;title\x07",
+        metadata={"\x00": "\ud800"},
+        observation_names=[odd],
+    )
+    for ending in (".npz", ".hdf5", ".columns"):
+        formats.write(dataset, tmp_path / f"odd{ending}")
+        back = formats.read(tmp_path / f"odd{ending}")
+        texts = (back.name, *back.observation_names, *back.metadata, *back.metadata.values())
+        assert all(text.isprintable() for text in texts) and len(texts) == 4
+
+
+def test_many_columns_cost_no_more_each_than_a_few() -> None:
+    """Pairs of 20,000 names would take most of a minute."""
+    names = [f"s_{i:x}" for i in range(20_000)]
+    log = {key: np.asarray(values) for key, values in a_log().items()}
+    source = Source([*names[500:], *log], lambda asked: {name: log[name] for name in asked})
+    start = process_time()
+    problems: list[str] = []
+    assert read_one("log", lambda: source, LAYOUT_OF_ONE, Reading(), problems) is not None
+    taken = choose("log", names, Layout(("s_*",), (), ""), problems)
+    assert len(taken["--observations"]) == len(names)
+    choose("log", names, Layout(("nothing",), (), ""), problems)
+    assert len(problems) == 1 and process_time() - start < 5
+
+
+LAYOUT_OF_ONE = Layout(("s_10",), ("a",), "r", episode="id")

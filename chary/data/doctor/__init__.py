@@ -14,8 +14,9 @@ from chary.data.columns import COLUMNS, EXTRAS
 from chary.data.dataset import Dataset
 from chary.data.doctor import episodes, layout, logs, rewards, values
 from chary.data.doctor.finding import NO_FACTS, Facts, Finding
-from chary.data.formats import hdf5
+from chary.data.formats.guard import fits
 from chary.data.names import FILES, names_in
+from chary.errors import one_line
 
 __all__ = ["Facts", "Finding", "check", "examine", "facts_of"]
 
@@ -27,6 +28,11 @@ INFOS = ("infos/qpos", "infos/qvel", "infos/goal")
 
 def check(name_or_path: str | Path, *, data_file: str | Path | None = None) -> list[Finding]:
     """Examine a file as it stands on the disk, or a named dataset as learning sees it."""
+    with fits(name_or_path):
+        return _check(name_or_path, data_file)
+
+
+def _check(name_or_path: str | Path, data_file: str | Path | None) -> list[Finding]:
     path = Path(os.path.expanduser(name_or_path))
     known = path.suffix.lower() in formats.FORMATS and os.path.exists(path)
     if known and sources.find(str(name_or_path)) is None:
@@ -78,13 +84,15 @@ def examine(columns: dict[str, np.ndarray], facts: Facts = NO_FACTS) -> list[Fin
 
 def _check_file(path: Path) -> list[Finding]:
     """Examine the arrays in a file, by what the file says of them."""
-    read = formats.format_of(path).read
-    columns, attributes = hdf5.read(path, extra=INFOS) if read is hdf5.read else read(path)
+    target = formats.format_of(path)
+    wanted = (*COLUMNS, *formats.BOUNDS, *EXTRAS, *INFOS, *layout.OTHER_NAMES)
+    columns, attributes = target.read(path, wanted)
     widths = {key: array.shape[1] for key, array in columns.items() if array.ndim == 2}
     facts = Facts(
-        *names_in(attributes, widths),
+        *(tuple(map(one_line, names)) for names in names_in(attributes, widths)),
         files=str(attributes.get(FILES, "")),
-        name=str(attributes.get("name", path.stem)),
+        name=one_line(str(attributes.get("name", path.stem))),
         own=sources.find_by_file(path) is None,
+        there=tuple(map(one_line, target.names(path))),
     )
     return examine(columns, facts)

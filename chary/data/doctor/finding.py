@@ -48,6 +48,8 @@ class Facts(NamedTuple):
     """Whether it is the user's own data, for which nobody else has settled how to learn from it."""
     normalised: bool | None = None
     """Whether learning normalises observations; None where that is not decided yet."""
+    there: tuple[str, ...] = ()
+    """All names in a file, of which only those that matter are read."""
 
 
 NO_FACTS = Facts()

@@ -8,6 +8,8 @@ from chary.data.names import Places
 
 VECTORS = ("observations", "actions", "next_observations")
 FLAGS = ("terminals", "timeouts")
+MOST_NAMES = 30
+"""Columns of a file that a finding lists."""
 # Minari's (and Gymnasium's) words for the same two flags.
 OTHER_NAMES = {"terminations": "terminals", "truncations": "timeouts"}
 
@@ -17,7 +19,7 @@ def arrange(
 ) -> tuple[Table | None, list[Finding]]:
     """The columns as a table, as far as they can be arranged, and what was wrong with them."""
     findings: list[Finding] = []
-    arrays = _named(columns, findings)
+    arrays = _named(columns, facts, findings)
     arrays = {key: _shaped(key, array, findings) for key, array in arrays.items()}
     bad = {key for key, array in arrays.items() if array is None}
     sound = {key: array for key, array in arrays.items() if array is not None}
@@ -59,7 +61,9 @@ STOPPING = {"unequal-lengths", "minari-layout", "no-transitions"}
 """Rules after which rows of different columns no longer belong together."""
 
 
-def _named(columns: dict[str, np.ndarray], findings: list[Finding]) -> dict[str, np.ndarray]:
+def _named(
+    columns: dict[str, np.ndarray], facts: Facts, findings: list[Finding]
+) -> dict[str, np.ndarray]:
     """The known columns; flags may be under Minari's names."""
     arrays = {key: np.asarray(columns[key]) for key in COLUMNS if key in columns}
     renamed = {
@@ -74,7 +78,7 @@ def _named(columns: dict[str, np.ndarray], findings: list[Finding]) -> dict[str,
         findings.append(Finding("error", "minari-names", message, (), fix))
     missing = [c for c in COLUMNS if c not in arrays and c != "next_observations"]
     if missing:
-        has = ", ".join(sorted(columns)) or "nothing"
+        has = ", ".join(sorted(facts.there or columns)[:MOST_NAMES]) or "nothing"
         fix = f"Add {', '.join(missing)}."
         if set(missing) & set(FLAGS):
             fix += (

@@ -3,7 +3,7 @@
 A writer never leaves a half-written file: it writes beside the destination and moves it into place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,15 +22,18 @@ Writer = Callable[[Path, dict[str, np.ndarray], dict[str, Any]], None]
 class Format(NamedTuple):
     """Functions between a file and its arrays and text attributes."""
 
-    read: Callable[[Path], tuple[dict[str, np.ndarray], dict[str, Any]]]
+    names: Callable[[Path], list[str]]
+    """Of the arrays."""
+    read: Callable[[Path, Iterable[str] | None], tuple[dict[str, np.ndarray], dict[str, Any]]]
+    """Of these names, or of all, those that are there; nothing else is read."""
     write: Writer
 
 
 FORMATS = {
-    ".hdf5": Format(hdf5.read, hdf5.write),
-    ".h5": Format(hdf5.read, hdf5.write),
-    ".npz": Format(npz.read, npz.write),
-    ".columns": Format(columns.read, columns.write),
+    ".hdf5": Format(hdf5.names, hdf5.read, hdf5.write),
+    ".h5": Format(hdf5.names, hdf5.read, hdf5.write),
+    ".npz": Format(npz.names, npz.read, npz.write),
+    ".columns": Format(columns.names, columns.read, columns.write),
 }
 # Kept in the file beside the columns, so that what is read back is what was written.
 BOUNDS = ("action_low", "action_high")
@@ -69,7 +72,7 @@ def read(path: Path) -> Dataset:
             f"{path}: a table does not say which columns are observations, actions and rewards. Name "
             f"them once with `chary data import {path} --out data.npz ...`, and use that file."
         )
-    arrays, attributes = format_of(path).read(path)
+    arrays, attributes = format_of(path).read(path, (*COLUMNS, *BOUNDS, *EXTRAS))
     name = str(attributes.pop("name", path.stem))
     known = {key: array for key, array in arrays.items() if key in COLUMNS}
     bounds = {key: arrays[key] for key in BOUNDS if key in arrays}
@@ -108,10 +111,9 @@ def spread_out(source: Path, folder: Path) -> Dataset | None:
 
     None where the file leaves next observations to be worked out, which takes the whole of it.
     """
-    with hdf5.opened(source) as (arrays, attributes):
-        if not set(COLUMNS) <= set(arrays):
+    with hdf5.opened(source, (*COLUMNS, *BOUNDS, *EXTRAS)) as (kept, attributes):
+        if not set(COLUMNS) <= set(kept):
             return None
-        kept = {key: array for key, array in arrays.items() if key in (*COLUMNS, *BOUNDS, *EXTRAS)}
         with whole(folder) as temporary:
             columns.write(temporary, kept, {"name": source.stem, **attributes})
             read(temporary)  # refuses bad data before it takes the name

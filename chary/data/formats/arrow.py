@@ -9,6 +9,7 @@ import numpy as np
 
 from chary.data.columns import COLUMNS
 from chary.data.formats.dialect import PLAIN, Dialect
+from chary.data.formats.guard import check_memory, regular
 from chary.data.names import names_in
 from chary.errors import CharyError, reason
 
@@ -37,12 +38,12 @@ def _read(
     pyarrow = _pyarrow()
     suffix = path.suffix.lower()
     ragged: list[str] = []
+    regular(path)
     try:
         if suffix == ".csv":
             found = _read_csv(path, dialect, chosen, missing, ragged)
         else:
-            file = import_module("pyarrow.parquet").ParquetFile(path)
-            found = file.schema_arrow if chosen is None else file.read(columns=list(chosen))
+            found = _read_parquet(path, chosen)
         if chosen is None:
             list(found.names)  # a damaged heading may be no text
     except (pyarrow.ArrowException, OSError, ValueError) as error:
@@ -52,6 +53,31 @@ def _read(
         many = f", and {len(ragged) - 1} more such line(s)" if len(ragged) > 1 else ""
         raise CharyError(f"{path}: {ragged[0]}{many}. Every line needs a cell for each column.")
     return found
+
+
+def _read_parquet(path: Path, chosen: Sequence[str] | None) -> Any:
+    parquet, types = import_module("pyarrow.parquet"), import_module("pyarrow").types
+    with parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        if chosen is None:
+            return schema
+        check_memory(path, 16.0 * _values(file.metadata, set(chosen)))
+        kinds = {field.name: field.type for field in schema}
+    # A dictionary with one long word, for a million rows, stays one.
+    text = [n for n in chosen if types.is_string(kinds[n]) or types.is_large_string(kinds[n])]
+    with parquet.ParquetFile(path, read_dictionary=text) as file:
+        return file.read(columns=list(chosen))
+
+
+def _values(metadata: Any, chosen: set[str]) -> int:
+    """Values in these columns, those in lists counted one by one."""
+    total = 0
+    for place in range(metadata.num_columns):
+        parts = metadata.schema.column(place).path.split(".")
+        if any(".".join(parts[:end]) in chosen for end in range(1, len(parts) + 1)):
+            for group in range(metadata.num_row_groups):
+                total += metadata.row_group(group).column(place).num_values
+    return total
 
 
 def _read_csv(

@@ -74,28 +74,37 @@ def keys(name: str, column: Any, missing: Sequence[str] = ()) -> Keys:
     """The column as ids: numbers or words."""
     if not isinstance(column, np.ndarray):
         pyarrow = import_module("pyarrow")
-        encoded = _decoded(column).combine_chunks().dictionary_encode()
-        if isinstance(encoded, pyarrow.ChunkedArray):
-            encoded = encoded.unify_dictionaries().combine_chunks()
-        if pyarrow.types.is_nested(encoded.type.value_type):
+        if pyarrow.types.is_nested(column.type):
             raise OddError(f"'{name}' must hold one id in every row")
-        labels = encoded.dictionary.to_pylist()
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes, values = _coded(column)
+        if pyarrow.types.is_temporal(values.type):  # Python has no dates after the year 9999
+            values = values.view(pyarrow.int32() if values.type.bit_width == 32 else "int64")
+        codes, place = _in_order(codes)
+        labels = values.take(pyarrow.array(place)).to_pylist()
     else:
         if column.ndim != 1:
             raise OddError(f"'{name}' must hold one id in every row")
         try:
-            unique, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+            unique, inverse = np.unique(column, return_inverse=True)
         except TypeError as error:  # objects that cannot be compared
             raise OddError(
                 f"'{name}' holds ids of several kinds. Make all of them text, or all numbers"
             ) from error
-        place = np.argsort(first)
-        codes = np.argsort(place)[inverse]
+        codes, place = _in_order(inverse)
         labels = unique[place].tolist()
     void = [i for i, label in enumerate(labels) if _is_void(label, missing)]
     absent = (codes < 0) | np.isin(codes, void)
     return Keys(codes, labels, absent if absent.any() else None)
+
+
+def _in_order(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The codes counted by their first appearance, and which each of them was; -1 stays -1."""
+    known = codes >= 0
+    unique, first, inverse = np.unique(codes[known], return_index=True, return_inverse=True)
+    place = np.argsort(first)
+    ordered = np.full(len(codes), -1)
+    ordered[known] = np.argsort(place)[inverse]
+    return ordered, unique[place]
 
 
 def times(name: str, column: Any, layout: str | None = None, missing: Sequence[str] = ()) -> Times:
@@ -104,6 +113,7 @@ def times(name: str, column: Any, layout: str | None = None, missing: Sequence[s
         column = _clock(name, _decoded(column), layout)
     if isinstance(column, np.ndarray) and column.dtype.kind in "mM" and column.ndim == 1:
         absent = np.isnat(column)
+        _check_span(name, column.astype(np.int64), absent)
         unit = np.datetime_data(column.dtype)
         seconds = np.timedelta64(unit[1], unit[0]) / np.timedelta64(1, "s")
         return Times(column.astype(np.int64), float(seconds), absent if absent.any() else None)
@@ -121,7 +131,18 @@ def times(name: str, column: Any, layout: str | None = None, missing: Sequence[s
         absent |= values == (math.nan if _number(word) is None else _number(word))
     if values.dtype.kind == "f":
         absent |= ~np.isfinite(values)
+    else:
+        _check_span(name, values, absent)
+        values = values.astype(np.int64)
     return Times(values, None, absent if absent.any() else None)
+
+
+def _check_span(name: str, values: np.ndarray, absent: np.ndarray) -> None:
+    """Refuse times so far apart that no difference of them can be counted."""
+    known = values[~absent]
+    ends = (int(known.min()), int(known.max())) if known.size else (0, 0)
+    if ends[1] - ends[0] >= 2**63 or ends[1] >= 2**63:
+        raise OddError(f"'{name}' reaches from {ends[0]} to {ends[1]}, farther than can be counted")
 
 
 def _matrix(
@@ -143,15 +164,16 @@ def _matrix(
         return array, np.zeros(array.shape, bool)
     pyarrow = import_module("pyarrow")
     types = pyarrow.types
+    if _is_text(column.type):
+        values = _numbers_in_text(name, *_coded(column), missing, decimal)
+        return values.reshape(-1, 1), np.isnan(values).reshape(-1, 1)
     column = _decoded(column)
     kind = column.type
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _lists(name, column)
     if types.is_null(kind):
         return np.full((len(column), 1), np.nan), np.ones((len(column), 1), bool)
-    if types.is_string(kind) or types.is_large_string(kind):
-        column = _numbers_in_text(name, column, missing, decimal)
-    elif not (
+    if not (
         types.is_integer(kind)
         or types.is_floating(kind)
         or types.is_boolean(kind)
@@ -166,23 +188,53 @@ def _matrix(
     return column.to_numpy().reshape(-1, 1), np.array(absent).reshape(-1, 1)
 
 
-def _decoded(column: Any) -> Any:
-    """The column itself where it holds places in a dictionary, as pandas' categories do; text in the
-    one form that all of Arrow's functions know, which polars' is not."""
+def _is_text(kind: Any) -> bool:
+    """Whether a column holds text, by itself or as places in a dictionary."""
+    types = import_module("pyarrow").types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def _coded(column: Any) -> tuple[np.ndarray, Any]:
+    """A column as codes of its values, -1 for none, and the values, each once.
+
+    Text is never spelled out for every row: a dictionary with one long word could fill the memory.
+    """
     pyarrow = import_module("pyarrow")
-    types, text = pyarrow.types, pyarrow.large_string()
-    while types.is_dictionary(column.type):
-        if types.is_string_view(column.type.value_type):
-            words = pyarrow.dictionary(column.type.index_type, text)
-            column = pyarrow.chunked_array(
-                [
-                    pyarrow.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(text))
-                    for part in column.chunks
-                ],
-                type=words,
-            )
+    types, kind = pyarrow.types, column.type
+    is_coded = types.is_dictionary(kind)
+    kind = kind.value_type if is_coded else kind
+    # In the one form that all of Arrow's functions know, which polars' is not.
+    if _is_text(kind):
+        kind = pyarrow.large_string()
+    elif types.is_binary_view(kind):
+        kind = pyarrow.large_binary()
+    if not is_coded:
+        column = column.cast(kind).dictionary_encode()
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    # The dictionaries one after the other, and each of their words once.
+    words = pyarrow.chunked_array([chunk.dictionary.cast(kind) for chunk in chunks], kind)
+    unique = words.combine_chunks().dictionary_encode()
+    places = np.append(_places(unique.indices), -1)
+    codes, start = [np.zeros(0, np.int64)], 0
+    for chunk in chunks:
+        own = _places(chunk.indices)
+        codes.append(places[np.where(own < 0, -1, own + start)])
+        start += len(chunk.dictionary)
+    return np.concatenate(codes), unique.dictionary
+
+
+def _places(indices: Any) -> np.ndarray:
+    """Places in a dictionary, -1 where there is no value."""
+    return indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _decoded(column: Any) -> Any:
+    """The column itself where it holds places in a dictionary, as pandas' categories do."""
+    types = import_module("pyarrow").types
+    while types.is_dictionary(column.type) and not _is_text(column.type):
         column = column.cast(column.type.value_type)
-    return column.cast(text) if types.is_string_view(column.type) else column
+    return column
 
 
 def _lists(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -199,7 +251,7 @@ def _lists(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
             f"row {start}"
         )
     inner, _ = _matrix(name, compute.list_flatten(column), ())
-    width = int(known[0]) if known.size else 1
+    width = (int(known[0]) if known.size else 1) * inner.shape[1]
     if not width:
         raise OddError(
             f"column '{name}' has shape {(len(column), 0)}; a column is a list or a matrix"
@@ -209,31 +261,36 @@ def _lists(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
     return matrix, np.isnan(matrix)
 
 
-def _numbers_in_text(name: str, column: Any, missing: Sequence[str], decimal: str) -> Any:
-    """Text as numbers, if all of it is; otherwise what stands there instead."""
+def _numbers_in_text(
+    name: str, codes: np.ndarray, words: Any, missing: Sequence[str], decimal: str
+) -> np.ndarray:
+    """Text as numbers, if all of it is, NaN where there is none; otherwise what stands there instead."""
     pyarrow, compute = import_module("pyarrow"), import_module("pyarrow.compute")
     if missing:
-        void = compute.is_in(column, value_set=pyarrow.array(missing, column.type))
-        column = compute.if_else(void, pyarrow.scalar(None, column.type), column)
+        void = compute.is_in(words, value_set=pyarrow.array(missing, words.type))
+        words = compute.if_else(void, pyarrow.scalar(None, words.type), words)
     try:
-        return column.cast(pyarrow.float64())
+        values = words.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
+        return np.append(values, np.nan)[codes]  # -1 is the last
     except pyarrow.ArrowException:
         pass
-    counted = compute.value_counts(column)
-    words = [
-        (entry["values"], entry["counts"])
-        for entry in (value.as_py() for value in counted)
-        if entry["values"] is not None and _number(_plain(entry["values"], decimal)) is None
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
+    wrong = [
+        (code, word)
+        for code, word in enumerate(words.to_pylist())
+        if word is not None and counts[code] and _number(_plain(word, decimal)) is None
     ]
-    if not words:
-        raise OddError(f"column '{name}' must hold numbers, but holds text such as {column[0]}")
-    rows = sum(count for _, count in words)
-    row = compute.index(column, pyarrow.scalar(words[0][0], column.type)).as_py()
-    message = f"column '{name}' must hold numbers, but row {row} is {words[0][0][:40]!r}"
+    if not wrong:
+        shown = next(word for word in words.to_pylist() if word is not None)
+        raise OddError(f"column '{name}' must hold numbers, but holds text such as {shown[:40]}")
+    rows = int(sum(counts[code] for code, _ in wrong))
+    first, word = wrong[0]
+    row = int(np.flatnonzero(codes == first)[0])
+    message = f"column '{name}' must hold numbers, but row {row} is {word[:40]!r}"
     if rows > 1:
-        few = ", ".join(repr(word[:20]) for word, _ in words[:4])
-        message += f" ({rows:,} rows hold text: {few}{', ...' if len(words) > 4 else ''})"
-    return _advise(message, words[0][0], rows, len(column), len(words))
+        few = ", ".join(repr(word[:20]) for _, word in wrong[:4])
+        message += f" ({rows:,} rows hold text: {few}{', ...' if len(wrong) > 4 else ''})"
+    return _advise(message, word, rows, len(codes), len(wrong))
 
 
 def _plain(word: str, decimal: str) -> str:
@@ -256,26 +313,28 @@ def _clock(name: str, column: Any, layout: str | None) -> Any:
     """Times, durations and text as NumPy's times; numbers as they are."""
     pyarrow, compute = import_module("pyarrow"), import_module("pyarrow.compute")
     types, kind = pyarrow.types, column.type
-    if types.is_string(kind) or types.is_large_string(kind):
+    if _is_text(kind):
+        codes, words = _coded(column)
         if layout is None:
-            shown = next((str(value) for value in column if value.is_valid), "")
+            shown = next((word for word in words.to_pylist() if word is not None), "")
             raise OddError(
                 f"'{name}' must hold numbers or times to put rows in order, but holds text "
                 f"('{shown[:30]}'). Say how to read it: --time-format '%d.%m.%Y %H:%M', say"
             )
-        parsed = compute.strptime(column, format=layout, unit="us", error_is_null=True)
-        unread = np.flatnonzero(parsed.is_null().to_numpy() & ~column.is_null().to_numpy())
+        parsed = compute.strptime(words, format=layout, unit="us", error_is_null=True)
+        unread = np.flatnonzero(
+            np.append(parsed.is_null().to_numpy(zero_copy_only=False), False)[codes]
+        )
         if unread.size:
-            shown = str(column[int(unread[0])])[:30]
+            shown = words[int(codes[unread[0]])].as_py()[:30]
             raise OddError(
                 f"'{name}' in row {unread[0]} is '{shown}', which --time-format '{layout}' does "
                 f"not read{such(unread.size)}"
             )
-        column, kind = parsed, parsed.type
+        return np.append(parsed.to_numpy(zero_copy_only=False), np.datetime64("NaT"))[codes]
     if types.is_time(kind):
-        column = (
-            column.cast(pyarrow.time64("us")).cast(pyarrow.int64()).cast(pyarrow.duration("us"))
-        )
+        plain = pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64()
+        column = column.cast(plain).cast(pyarrow.int64()).cast(pyarrow.duration(kind.unit))
         kind = column.type
     if types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind):
         return column.to_numpy()

@@ -4,33 +4,67 @@ For data that is larger than memory: training reads only the rows of its batches
 """
 
 import json
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from chary.data.columns import pieces
+from chary.data.formats.guard import TEXT, check_memory, check_stored, in_memory, regular
+from chary.data.names import parsed
 from chary.errors import CharyError, reason
 
 ATTRIBUTES = "attributes.json"
 
 
-def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The columns, mapped, and the attributes that `write` put beside them."""
+def names(path: Path) -> list[str]:
+    """The columns in the folder."""
+    return sorted(file.stem for file in path.glob("*.npy"))
+
+
+def read(
+    path: Path, wanted: Iterable[str] | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Those of the columns that are wanted, mapped, and the attributes that `write` put beside them."""
     try:
         if not path.is_dir():
             raise ValueError("not a folder of columns")
-        arrays = {
-            file.stem: np.load(file, mmap_mode="r", allow_pickle=False)
-            for file in sorted(path.glob("*.npy"))
-        }
-        text = (path / ATTRIBUTES).read_text() if (path / ATTRIBUTES).exists() else "{}"
-        attributes = json.loads(text)
-        if not isinstance(attributes, dict):
-            raise ValueError("attributes are not a JSON object")
-    except (OSError, ValueError, EOFError, SyntaxError, TypeError, OverflowError) as error:
+        there = names(path)
+        chosen = there if wanted is None else [key for key in wanted if key in there]
+        arrays = {key: _mapped(path / f"{key}.npy") for key in chosen}
+        # What is not in single precision is copied into memory, and so are the flags.
+        copied = [array for array in arrays.values() if array.dtype != np.float32]
+        check_memory(path, sum(in_memory(array.size, array.dtype) for array in copied))
+        attributes = _attributes(path / ATTRIBUTES)
+    except CharyError:
+        raise
+    except Exception as error:  # what NumPy makes of a damaged heading, and RecursionError
         raise CharyError(f"{path}: not a readable folder of columns ({reason(error)}).") from error
     return arrays, attributes
+
+
+def _mapped(file: Path) -> np.ndarray:
+    """The array in a file, whose bytes must be on the disk: a file may claim far more."""
+    array = np.load(regular(file, inside=True), mmap_mode="r", allow_pickle=False)
+    if not isinstance(array, np.memmap):
+        raise ValueError(f"{file.name} is an archive")
+    check_stored(file.stem, array.nbytes, 512 * file.stat().st_blocks)
+    return array
+
+
+def _attributes(file: Path) -> dict[str, Any]:
+    if not os.path.lexists(file):
+        return {}
+    with open(regular(file, inside=True), "rb") as stream:
+        text = stream.read(TEXT + 1)
+    if len(text) > TEXT:
+        raise ValueError("attributes are too long")
+    attributes = parsed(text.decode())
+    if not isinstance(attributes, dict):
+        raise ValueError("attributes are not a JSON object")
+    return attributes
 
 
 def write(path: Path, arrays: dict[str, Any], attributes: dict[str, Any]) -> None:

@@ -20,6 +20,9 @@ VECTORS = {
 SINGLES = {"rewards": "--reward", "terminals": "--terminal", "timeouts": "--timeout"}
 
 
+DIGITS = re.compile("[0-9]+")
+
+
 @dataclass(frozen=True)
 class Layout:
     """Which columns of a table mean what; vectors by patterns, single columns by name."""
@@ -107,13 +110,14 @@ def choose(
     """The columns that each option takes; none may be taken twice. `table` is what messages call it."""
     chosen: dict[str, list[str]] = {}
     taken: dict[str, str] = {}
+    there = set(names)
     for option, patterns in layout.options().items():
         chosen[option] = []
         for pattern in patterns:
             # A name is itself, even one with brackets in it.
-            matches = [pattern] if pattern in names else _matching(pattern, names)
+            matches = [pattern] if pattern in there else _matching(pattern, names)
             if not matches:
-                close = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
+                close = difflib.get_close_matches(pattern[:100], _few(names), n=3, cutoff=0.3)
                 there = f"The nearest are {', '.join(close)}"
                 if not close:
                     there = f"It has {listed(names) or 'no columns'}"
@@ -136,13 +140,21 @@ def choose(
 def _matching(pattern: str, names: list[str]) -> list[str]:
     """Matches in the file's order, but those that differ in their numbers only in counting order."""
     matches = [name for name in names if fnmatchcase(name, pattern)]
-    without_numbers = [re.sub(r"\d+", "#", name) for name in matches]
+    kinds: dict[str, int] = {}
+    for name in matches:
+        kinds.setdefault(DIGITS.sub("#", name), len(kinds))
 
-    def place(name: str) -> tuple[int, list[int]]:
-        kind = without_numbers.index(re.sub(r"\d+", "#", name))
-        return kind, [int(number) for number in re.findall(r"\d+", name)]
+    def place(name: str) -> tuple[int, list[tuple[int, str]]]:
+        # Longer is larger; Python itself turns no more than 4,300 digits into a number.
+        numbers = [number.lstrip("0") for number in DIGITS.findall(name)]
+        return kinds[DIGITS.sub("#", name)], [(len(number), number) for number in numbers]
 
     return sorted(matches, key=place)
+
+
+def _few(names: list[str]) -> list[str]:
+    """Names to look for near ones among: all of some length, up to a thousand."""
+    return [name for name in names[:1000] if len(name) <= 100]
 
 
 def _bound(end: str, words: Sequence[str], seen: np.ndarray) -> np.ndarray:

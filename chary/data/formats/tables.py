@@ -6,6 +6,7 @@ their order.
 Rows count from 0 in every message, a CSV file's heading not counted.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 from chary.data.formats import arrow, cells, dialect, hdf5, npz, timeline
 from chary.data.formats.cells import OddError, such
 from chary.data.formats.dialect import Dialect
+from chary.data.formats.guard import fits, regular
 from chary.data.formats.layout import (
     AS_IT_IS,
     SINGLES,
@@ -27,10 +29,12 @@ from chary.data.formats.layout import (
     listed,
 )
 from chary.data.formats.timeline import Counts, Order
-from chary.errors import CharyError
+from chary.errors import CharyError, one_line, reason
 
 Columns = dict[str, np.ndarray]
 Tell = Callable[[str], None]
+ARRAYS = {".npz": npz, ".hdf5": hdf5, ".h5": hdf5}
+"""Files of arrays that are tables too."""
 SHOWN = 12
 """Problems that an error lists."""
 
@@ -69,10 +73,15 @@ def read_tables(
     """
     check(layout, reading)
     problems: list[str] = []
-    parts = [
-        read_one(path, partial(_opened, path, reading, tell), layout, reading, problems, tell)
-        for path in paths
-    ]
+
+    def say(line: str) -> None:
+        tell(one_line(line))
+
+    parts = []
+    for path in paths:
+        with fits(path):
+            opened = partial(_opened, path, reading, say)
+            parts.append(read_one(path, opened, layout, reading, problems, say))
     if problems:
         files = f"{len(paths)} files" if len(paths) > 1 else str(paths[0])
         raise refusal(files, problems, "; nothing is written")
@@ -100,7 +109,8 @@ def read_tables(
 
 
 def refusal(table: str, problems: list[str], so: str = "") -> CharyError:
-    """One error for all that is wrong with a table."""
+    """One error for all that is wrong with a table, each on a line."""
+    problems = [one_line(problem) for problem in problems]
     if len(problems) == 1:
         return CharyError(problems[0])
     more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
@@ -128,9 +138,9 @@ def read_one(
 
     try:
         source = opened()
-        twice = next((name for name in source.names if source.names.count(name) > 1), None)
-        if twice is not None:
-            raise CharyError(f"{table}: two columns are called '{twice}'. Rename one of them.")
+        twice = [name for name, count in Counter(source.names).items() if count > 1]
+        if twice:
+            raise CharyError(f"{table}: two columns are called '{twice[0]}'. Rename one of them.")
         chosen = choose(table, source.names, layout, problems)
         asked = list(dict.fromkeys(name for names in chosen.values() for name in names))
         raw = source.read(asked) if asked else {}
@@ -154,6 +164,9 @@ def read_one(
                 found[name] = _convert(option, name, raw.pop(name), reading, source.decimal)
             except OddError as error:
                 odd(error)
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                # Arrow's own exceptions among them, over kinds of values that nobody thought of.
+                odd(f"column '{name}' cannot be read for {option} ({reason(error)})")
     if len(problems) > before:
         return None
     try:
@@ -309,14 +322,18 @@ def _opened(path: Path, reading: Reading, tell: Tell) -> Source:
             lambda asked: arrow.read(path, asked, written, reading.missing),
             written.decimal or ".",
         )
-    arrays = _arrays(path)
-    return Source(list(arrays), lambda asked: {name: arrays[name] for name in asked})
+    reader = ARRAYS.get(path.suffix.lower())
+    if reader is None:
+        raise CharyError(
+            f"{path}: cannot tell the format from '{path.suffix}'; tables end in "
+            f"{', '.join((*arrow.ENDINGS, *ARRAYS))}."
+        )
+    return Source(reader.names(path), lambda asked: reader.read(path, asked)[0])
 
 
 def _dialect(path: Path, given: Dialect, tell: Tell) -> Dialect:
     """How a CSV file is written; said where it is not the plain way."""
-    if not path.is_file():
-        raise CharyError(f"{path}: no such file.")
+    regular(path)
     if path.suffix.lower() != ".csv":
         if given != dialect.UNKNOWN:
             raise CharyError(
@@ -327,15 +344,3 @@ def _dialect(path: Path, given: Dialect, tell: Tell) -> Dialect:
     if written != dialect.PLAIN:
         tell(f"{path}: read with {written.words()}")
     return written
-
-
-def _arrays(path: Path) -> Columns:
-    suffix = path.suffix.lower()
-    if suffix == ".npz":
-        return npz.read(path)[0]
-    if suffix in (".hdf5", ".h5"):
-        return hdf5.read(path)[0]
-    raise CharyError(
-        f"{path}: cannot tell the format from '{path.suffix}'; tables end in .csv, .parquet, .npz, "
-        ".hdf5 or .h5."
-    )

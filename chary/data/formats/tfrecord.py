@@ -7,22 +7,43 @@ whatever length a damaged file claims; the messages inside are parsed by its pro
 import gzip
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from io import BufferedIOBase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from chary.data.formats.guard import TIGHTEST, UNSTORED, check_memory, regular
 from chary.errors import CharyError
 
 GZIP = b"\x1f\x8b\x08"
-LONGEST = 2**31
-"""Bytes in a record: protocol buffers allow no more."""
+LONGEST = 2**26
+"""Bytes in a record: an episode of vectors is far shorter."""
 
 
-def read(path: Path) -> Iterator[dict[str, np.ndarray]]:
-    """The numeric features of each example in turn, flat as they are stored."""
+class Features(Mapping[str, np.ndarray]):
+    """The numeric features of an example, flat as they are stored; read when they are asked for."""
+
+    def __init__(self, features: Any):
+        self.features = {k: f for k, f in features.items() if not f.HasField("bytes_list")}
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        feature = self.features[key]
+        if feature.HasField("float_list"):
+            return np.array(feature.float_list.value, np.float32)
+        return np.array(feature.int64_list.value, np.int64)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.features)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+def read(path: Path) -> Iterator[Features]:
+    """The features of each example in turn."""
     try:
         example = import_module("tfrecord.example_pb2").Example
     except ImportError as error:
@@ -34,25 +55,26 @@ def read(path: Path) -> Iterator[dict[str, np.ndarray]]:
             features = example.FromString(record).features.feature
         except DecodeError as error:
             raise CharyError(f"{path}: record {index} is not a tf.Example ({error}).") from error
-        yield {
-            key: np.array(feature.float_list.value, np.float32)
-            if feature.HasField("float_list")
-            else np.array(feature.int64_list.value, np.int64)
-            for key, feature in features.items()
-            if not feature.HasField("bytes_list")
-        }
+        yield Features(features)
 
 
 def records(path: Path) -> Iterator[bytes]:
     """The payload of each record; a file that is damaged anywhere is an error there."""
     try:
-        with open(path, "rb") as file:
+        with open(regular(path), "rb") as file:
             compressed = file.read(len(GZIP)) == GZIP
         with gzip.open(path) if compressed else open(path, "rb") as file:
+            size, total, looked_at = path.stat().st_size, 0, UNSTORED
             while header := file.read(8):
                 length = int.from_bytes(_checked(file, header), "little")
                 if length > LONGEST:
                     raise ValueError(f"a record of {length} bytes")
+                total += length
+                if total > UNSTORED + TIGHTEST * size:
+                    raise ValueError(f"records of {total:,} bytes in a file of {size:,}")
+                if total > looked_at:  # what came before has been taken already
+                    check_memory(path, 4 * UNSTORED)
+                    looked_at += UNSTORED
                 yield _checked(file, file.read(length), length)
     # What is wrong in the file; a disk that fails; and what gzip makes of a damaged file.
     except (ValueError, OSError, EOFError, zlib.error) as error:

@@ -16,7 +16,7 @@ import numpy as np
 from chary.data.columns import COLUMNS
 from chary.data.dataset import Dataset
 from chary.data.download import download_file
-from chary.data.formats import format_of, hdf5
+from chary.data.formats import format_of
 from chary.data.sources import SPARSE, UNCHANGED, NamedDataset
 from chary.data.sources.collected import cache_folder
 from chary.errors import CharyError
@@ -130,9 +130,7 @@ def download(name: str, folder: Path | None = None) -> Path:
 
 def read(name: str, path: Path) -> Dataset:
     """The named dataset in a file, with its episodes as they really were."""
-    target = format_of(path)
-    reads_hdf5 = target.read is hdf5.read
-    arrays, attributes = hdf5.read(path, extra=INFOS) if reads_hdf5 else target.read(path)
+    arrays, attributes = format_of(path).read(path, (*COLUMNS, *INFOS))
     columns = _without_ends(name, path, mend(_family(name), arrays))
     metadata = {key: str(value) for key, value in attributes.items() if key != "name"}
     return Dataset.from_columns(columns, name=name, source=str(path), metadata=metadata)

@@ -3,6 +3,7 @@
 Reading never downloads; `chary data download` does, through Minari.
 """
 
+import math
 import os
 import re
 import shutil
@@ -16,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chary.data.dataset import Dataset
+from chary.data.formats import hdf5
+from chary.data.formats.guard import TEXT, regular, regular_folder
+from chary.data.names import parsed
 from chary.data.sources import NamedDataset
 from chary.errors import CharyError, reason
 
@@ -26,6 +30,11 @@ PREFIX = "minari:"
 # (namespace/)name-v0, as Minari has it; nothing that could lead out of its folder.
 DATASET_ID = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+")
 INSTALL = "Install Minari with: pip install 'chary[minari]'"
+METADATA, NUMBERS = "metadata.json", "main_data.hdf5"
+TRUST = "CHARY_TRUST_ENVIRONMENT"
+"""Set by --trust-environment: what a dataset's metadata names may be imported and called."""
+WIDEST = 2**20
+"""Numbers in an observation or an action."""
 
 
 def find(name: str) -> NamedDataset | None:
@@ -61,7 +70,48 @@ def open_dataset(name: str, folder: Path) -> Any:
     package = _minari()
     data = folder / "data" if (folder / "data").is_dir() else folder
     with _explained(f"{name}: cannot be read from {folder}"):
+        _check(data)
         return package.MinariDataset(data)
+
+
+def trusted() -> bool:
+    """Whether the user trusts those who made the datasets."""
+    return bool(os.environ.get(TRUST))
+
+
+def metadata_in(data: Path) -> dict[str, Any]:
+    """What a dataset says of itself, as it stands in its file."""
+    with open(regular(data / METADATA, inside=True), "rb") as file:
+        text = file.read(TEXT + 1)
+    if len(text) > TEXT:
+        raise ValueError(f"{METADATA} is too long")
+    metadata = parsed(text.decode())
+    if not isinstance(metadata, dict):
+        raise ValueError(f"{METADATA} is not a JSON object")
+    return metadata
+
+
+def _check(data: Path) -> None:
+    """Refuse what Minari would believe: links out of the folder, sizes, and missing spaces."""
+    regular_folder(data)
+    metadata = metadata_in(data)
+    for key in ("observation_space", "action_space"):
+        if key in metadata:
+            _check_space(parsed(metadata[key]))
+        elif not trusted():  # Minari asks the environment then, and makes whatever is named
+            raise ValueError(f"{METADATA} has no {key}")
+    episodes, size = metadata.get("total_episodes"), sum(p.stat().st_size for p in data.rglob("*"))
+    if not isinstance(episodes, int) or not 0 <= episodes <= size:
+        raise ValueError(f"{METADATA} says that there are {str(episodes)[:20]} episodes")
+
+
+def _check_space(space: Any) -> None:
+    """Refuse a space that is no object, or too large to be made."""
+    inner = space.get("subspaces", ())
+    for part in inner.values() if isinstance(inner, dict) else inner:
+        _check_space(part)
+    if math.prod(space.get("shape", ())) > WIDEST:
+        raise ValueError(f"a space of shape {space['shape']}")
 
 
 def read(name: str, folder: Path) -> Dataset:
@@ -77,17 +127,18 @@ def read(name: str, folder: Path) -> Dataset:
         raise CharyError(f"{name}: its actions are {actions}; only vectors in a box are supported.")
     parts: dict[str, list[np.ndarray]] = {}
     with _explained(f"{name}: cannot be read from {folder}"):
-        for episode in opened.iterate_episodes():
-            steps = len(episode)
-            seen = flatten(observations, episode.observations, rows=steps + 1)
-            truncations = np.array(episode.truncations, bool)
-            truncations[-1] |= not episode.terminations[-1]  # the episode ends here in any case
+        for episode in _episodes(opened):
+            steps = len(episode["rewards"])
+            seen = flatten(observations, episode["observations"], rows=steps + 1)
+            truncations = np.array(episode["truncations"], bool)
+            # The episode ends here in any case.
+            truncations[-1] |= not episode["terminations"][-1]
             columns = {
                 "observations": seen[:-1],
-                "actions": np.asarray(episode.actions, np.float32),
-                "rewards": episode.rewards,
+                "actions": np.asarray(episode["actions"], np.float32),
+                "rewards": episode["rewards"],
                 "next_observations": seen[1:],
-                "terminals": episode.terminations,
+                "terminals": episode["terminations"],
                 "timeouts": truncations,
             }
             for key, rows in columns.items():
@@ -103,6 +154,30 @@ def read(name: str, folder: Path) -> Dataset:
         action_high=actions.high,
         metadata={"source": f"Minari {opened.minari_version}"},
     )
+
+
+def _episodes(opened: Any) -> Iterator[dict[str, Any]]:
+    """The columns of each episode, without the infos, which may be many times as large."""
+    path = opened.storage.data_path / NUMBERS
+    if opened.storage.FORMAT != "hdf5":
+        yield from opened.storage.get_episodes(opened.episode_indices)
+        return
+    spaces = {"observations": opened.observation_space, "actions": opened.action_space}
+    singles = dict.fromkeys(("rewards", "terminations", "truncations"))
+    with hdf5.tree(path) as arrays:
+        for number in opened.episode_indices:
+            yield {
+                key: _decoded(arrays, f"episode_{number}/{key}", space)
+                for key, space in (spaces | singles).items()
+            }
+
+
+def _decoded(arrays: "hdf5.Tree", key: str, space: Any) -> Any:
+    """An array, or a dict of them where the space is one."""
+    inner = getattr(space, "spaces", None)
+    if isinstance(inner, dict):
+        return {part: _decoded(arrays, f"{key}/{part}", inner[part]) for part in inner}
+    return arrays[key]
 
 
 def write(dataset: Dataset, dataset_id: str) -> Path:

@@ -12,6 +12,7 @@ import numpy as np
 
 from chary.data.dataset import Dataset
 from chary.data.formats import npz
+from chary.data.formats.layout import listed
 from chary.data.sources import NamedDataset
 from chary.envs.ogbench import PREFIX, OwnRandomness, environment_id, make_original, parse
 from chary.errors import CharyError
@@ -20,6 +21,8 @@ from chary.errors import CharyError
 FOLDER = Path("~/.ogbench/data")
 ADDRESS = "https://rail.eecs.berkeley.edu/datasets/ogbench"
 FILE_COLUMNS = ("observations", "actions", "terminals", "qpos")
+RELABELLED = "button_states"
+"""What OGBench's relabelling looks at beside them, in some environments."""
 
 
 def find(name: str) -> NamedDataset | None:
@@ -50,12 +53,12 @@ def read(name: str, path: Path) -> Dataset:
     A row is a state. The last of each trajectory only says where the one before it led. Trajectories go
     on after success, but the task ends there: the discount of such a row is 0.
     """
-    arrays, _ = npz.read(path)
+    arrays, _ = npz.read(path, (*FILE_COLUMNS, RELABELLED))
     missing = [column for column in FILE_COLUMNS if column not in arrays]
     if missing:
         raise CharyError(
             f"{path}: not a file of OGBench: missing {', '.join(missing)}; it has "
-            f"{', '.join(sorted(arrays))}."
+            f"{listed(sorted(npz.names(path)))}."
         )
     lengths = {column: len(np.atleast_1d(array)) for column, array in arrays.items()}
     if len(set(lengths.values())) > 1:

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from glob import glob
@@ -13,6 +13,8 @@ import numpy as np
 from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.data.formats import tfrecord
+from chary.data.formats.guard import regular
+from chary.data.formats.layout import listed
 from chary.data.sources import NamedDataset
 from chary.data.sources.collected import cache_folder
 from chary.envs.control import TASKS, ControlTask
@@ -57,7 +59,8 @@ def fetch(name: str) -> Dataset:
 def shards(path: Path) -> list[Path]:
     """The shards that a file, a folder or a pattern stands for, in order."""
     if path.is_dir():
-        return sorted(file for file in path.iterdir() if SHARD.search(file.name))
+        found = sorted(file for file in path.iterdir() if SHARD.search(file.name))
+        return [regular(file, inside=True) for file in found]
     return [path] if path.is_file() else sorted(map(Path, glob(str(path))))
 
 
@@ -84,7 +87,7 @@ def read(name: str, path: Path) -> Dataset:
 
 
 def transitions(
-    features: dict[str, np.ndarray], task: ControlTask, source: str
+    features: Mapping[str, np.ndarray], task: ControlTask, source: str
 ) -> dict[str, np.ndarray]:
     """The columns of one episode.
 
@@ -123,11 +126,11 @@ def transitions(
     }
 
 
-def _matrix(features: dict[str, np.ndarray], key: str, size: int, source: str) -> np.ndarray:
+def _matrix(features: Mapping[str, np.ndarray], key: str, size: int, source: str) -> np.ndarray:
     """A feature as (row, dimension)."""
     if key not in features:
         raise CharyError(
-            f"{source}: no feature '{key}'; it has {', '.join(sorted(features)) or 'nothing'}."
+            f"{source}: no feature '{key}'; it has {listed(sorted(features)) or 'nothing'}."
         )
     values = features[key]
     if len(values) % size:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import h5py
 import jax
 import minari
 import numpy as np
@@ -14,6 +15,7 @@ from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
 
+from chary.cli import main
 from chary.data import formats, load
 from chary.data.collect.mazes import Job, collect_block
 from chary.data.columns import COLUMNS
@@ -192,9 +194,9 @@ def test_a_damaged_dataset_is_one_message(root: Path, file: str) -> None:
     record("pendulum/random-v0", "Pendulum-v1", 1, 5)
     path = root / "pendulum" / "random-v0" / "data" / file
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(CharyError, match="cannot be read from") as caught:
+    with pytest.raises(CharyError, match=r"cannot be read from|not a readable HDF5 file") as caught:
         load("minari:pendulum/random-v0")
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and "pendulum/random-v0" in str(caught.value)
 
 
 def test_an_environment_that_cannot_be_made_is_told_once(root: Path) -> None:
@@ -207,6 +209,148 @@ def test_an_environment_that_cannot_be_made_is_told_once(root: Path) -> None:
         assert find_task("minari:pendulum/random-v0") is None
     assert len(caught) == 1 and "no_such_package" in str(caught[0].message)
     assert load("minari:pendulum/random-v0").size == 5
+
+
+def change(root: Path, name: str = "pendulum/random-v0", **changes: Any) -> None:
+    """Put other words into a dataset's metadata, or into the environment that it names."""
+    path = root / name / "data" / "metadata.json"
+    metadata = json.loads(path.read_text())
+    spec = json.loads(metadata["env_spec"])
+    inner = {key: changes.pop(key) for key in list(changes) if key in spec}
+    metadata |= {"env_spec": json.dumps(spec | inner), **changes}
+    path.write_text(json.dumps({k: v for k, v in metadata.items() if v is not None}))
+
+
+RUN = {"entry_point": "subprocess:run", "kwargs": {"args": ["mkdir", "marker"]}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (RUN, "asks for 'subprocess:run', which may run anything"),
+        (
+            {"eval_env_spec": json.dumps({"id": "A-v0", "additional_wrappers": [], **RUN})},
+            "asks for 'subprocess:run'",
+        ),
+        ({"entry_point": "gymnasium.envs.registration:load_env_creator"}, "may run anything"),
+        (
+            {"additional_wrappers": [{"name": "W", "entry_point": "os:mkdir", "kwargs": {}}]},
+            "the wrapper 'os:mkdir'",
+        ),
+        (
+            {
+                "additional_wrappers": [
+                    {
+                        "name": "RecordVideo",
+                        "entry_point": "gymnasium.wrappers.rendering:RecordVideo",
+                        "kwargs": {"video_folder": "marker"},
+                    }
+                ]
+            },
+            "RecordVideo",
+        ),
+        ({"kwargs": {"xml_file": "/etc/model.xml"}}, "the argument xml_file='/etc/model.xml'"),
+        ({"kwargs": {"frame_skip": 10**12}}, "the argument frame_skip"),
+    ],
+)
+def test_metadata_runs_nothing(
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record("pendulum/random-v0", "Pendulum-v1", 4, 5)
+    change(root, **changes)
+    with pytest.warns(UserWarning, match="nothing is evaluated") as caught:
+        assert find_task("minari:pendulum/random-v0") is None
+    assert words in str(caught[0].message) and "--trust-environment" in str(caught[0].message)
+    for command in (["show"], ["check"], ["export", "--out", "data.npz"]):
+        assert main(["data", command[0], "minari:pendulum/random-v0", *command[1:]]) == 0
+    assert not (tmp_path / "marker").exists()
+    capsys.readouterr()
+
+
+def test_an_environment_is_made_where_the_user_trusts_it(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(source.TRUST, "")  # put back afterwards
+    record("pendulum/random-v0", "Pendulum-v1", 2, 5)
+    change(root, **RUN)
+    command = ["data", "export", "minari:pendulum/random-v0", "--to", "minari", "--id"]
+    assert main([*command, "mine/first-v0"]) == 0
+    assert "may run anything" in capsys.readouterr().err and not (tmp_path / "marker").exists()
+    assert main([*command, "mine/second-v0", "--trust-environment"]) == 0
+    assert "must inherit from" in capsys.readouterr().err and (tmp_path / "marker").exists()
+
+
+def test_an_argument_of_plain_numbers_and_words_is_kept(root: Path) -> None:
+    record("pendulum/random-v0", "Pendulum-v1", 1, 5)
+    change(root, kwargs={"g": 3.0, "render_mode": "human"}, max_episode_steps=7)
+    task = find_task("minari:pendulum/random-v0")
+    assert task is not None
+    environment = task.make()
+    made: Any = environment.unwrapped
+    assert made.g == 3.0 and made.render_mode is None
+    assert environment.spec is not None and environment.spec.max_episode_steps == 7
+    environment.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"observation_space": None, **RUN}, "has no observation_space"),
+        ({"total_episodes": 10**12}, "says that there are 1000000000000 episodes"),
+        ({"total_episodes": "many"}, "says that there are many episodes"),
+        (
+            {"action_space": '{"type": "Box", "shape": [1000000, 1000000], "low": 0, "high": 1}'},
+            "a space of shape",
+        ),
+        ({"action_space": "[" * 10**5}, "nested too deeply"),
+        ({"author": json.loads("[" * 30 + "]" * 30)}, "nested too deeply"),
+    ],
+)
+def test_metadata_that_asks_for_too_much(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record("pendulum/random-v0", "Pendulum-v1", 1, 5)
+    change(root, **changes)
+    with pytest.raises(CharyError, match=words) as caught:
+        load("minari:pendulum/random-v0")
+    assert "\n" not in str(caught.value) and not (tmp_path / "marker").exists()
+
+
+def test_a_dataset_does_not_lead_out_of_its_folder(root: Path, tmp_path: Path) -> None:
+    record("pendulum/random-v0", "Pendulum-v1", 1, 5)
+    data = root / "pendulum" / "random-v0" / "data"
+    numbers = data / "main_data.hdf5"
+    with h5py.File(tmp_path / "secret.hdf5", "w") as file:
+        file["rewards"] = np.ones(5)
+    with h5py.File(numbers, "a") as file:
+        file["episode_0/infos/big"] = h5py.ExternalLink(str(tmp_path / "secret.hdf5"), "rewards")
+    assert load("minari:pendulum/random-v0").size == 5  # infos are not read
+    with h5py.File(numbers, "a") as file:
+        del file["episode_0/rewards"]
+        file["episode_0/rewards"] = h5py.ExternalLink(str(tmp_path / "secret.hdf5"), "rewards")
+    with pytest.raises(CharyError, match="'episode_0/rewards' is a link to another file"):
+        load("minari:pendulum/random-v0")
+    numbers.rename(tmp_path / "elsewhere.hdf5")
+    numbers.symlink_to(tmp_path / "elsewhere.hdf5")
+    with pytest.raises(CharyError, match="is a link, which may lead anywhere"):
+        load("minari:pendulum/random-v0")
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("data_format", ["arrow", "parquet"])
+def test_minaris_other_formats_are_read(data_format: str) -> None:
+    seen = record("pendulum/random-v0", "Pendulum-v1", 2, 5, data_format=data_format)
+    dataset = load("minari:pendulum/random-v0")
+    expected = np.concatenate([np.asarray(e["rewards"], np.float32) for e in seen])
+    np.testing.assert_array_equal(dataset.rewards, expected)
 
 
 def test_actions_beyond_the_bounds_are_cut_and_told(root: Path) -> None:
