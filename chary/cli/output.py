@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from chary.host.terminal import printable
+from chary.errors import printable
 from chary.report.tables import cell_text
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]

@@ -8,15 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-
-def printable(text: str) -> str:
-    """Text that a terminal only shows: characters that would move its cursor, write to its clipboard or
-    hide others become their codes, as do those that no file could be written with."""
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
-    )
+from chary.errors import printable
 
 
 def say(message: str) -> None:

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chary.errors import CharyError
+from chary.errors import CharyError, printable
 from chary.host.files import whole
-from chary.host.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

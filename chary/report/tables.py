@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from chary.host.terminal import printable
+from chary.errors import printable
 
 
 def cell_text(value: Any) -> str:
