@@ -1,6 +1,15 @@
-"""The names of the algorithms, with a few words on each: known without waiting for JAX."""
+"""The names of the algorithms, with a few words on each: known without waiting for JAX.
+
+Besides those here there are algorithms of others: `module:Name`, and names that installed packages bring
+along as entry points.
+"""
+
+from functools import cache
 
 from chary.errors import unknown_name
+
+GROUP = "chary.algorithms"
+"""Entry points of this group are algorithms: a name, and the module:Name of a `chary.algos.Entry`."""
 
 SUMMARIES = {
     "msg": "MSG: Q-functions with independent targets, lower confidence bound (Ghasemipour et al. 2022)",
@@ -18,7 +27,26 @@ SUMMARIES = {
 }
 
 
+@cache
+def installed() -> dict[str, str]:
+    """Algorithms of installed packages: the module:Name of each, by its name."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=GROUP)}
+
+
+def is_algorithm(name: str) -> bool:
+    """Whether there is an algorithm of that name, or one of the user's own is named."""
+    return name in SUMMARIES or ":" in name or name in installed()
+
+
 def check_algorithm(name: str) -> None:
     """Refuse a name that no algorithm has."""
-    if name not in SUMMARIES:
-        raise unknown_name("algorithm", name, SUMMARIES)
+    if not is_algorithm(name):
+        advice = "One of your own is named by module:Name, such as mine:AWAC."
+        raise unknown_name("algorithm", name, [*SUMMARIES, *installed()], advice)
+
+
+def summary(name: str) -> str:
+    """A few words on an algorithm."""
+    return SUMMARIES.get(name, f"of {installed().get(name, name).partition(':')[0]}")

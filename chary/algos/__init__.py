@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from chary.algorithms import check_algorithm
+from chary.algorithms import SUMMARIES, check_algorithm, installed
 from chary.algos import (
     bc,
     cql,
@@ -27,6 +27,7 @@ from chary.execution.config import DEFAULT, Execution
 from chary.execution.devices import counted
 from chary.execution.fused import Fused
 from chary.execution.plain import Plain
+from chary.host.importing import find_named, in_short
 from chary.networks.matmul import multiplying_in
 from chary.types import Algorithm
 
@@ -60,9 +61,17 @@ ALGORITHMS = {
 
 
 def entry(name: str) -> Entry:
-    """The algorithm of that name."""
+    """The algorithm of that name; one that is not chary's own is imported."""
     check_algorithm(name)
-    return ALGORITHMS[name]
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    found = find_named("algorithm", installed().get(name, name), "mine:AWAC")
+    if not isinstance(found, Entry):
+        raise CharyError(
+            f"algorithm {name}: is of type {type(found).__name__}, but must be a chary.algos.Entry: its "
+            "settings, a function that makes it, and its presets."
+        )
+    return found
 
 
 def build(
@@ -98,5 +107,15 @@ def built(
             f"--window, --devices and several processes divide the members of an ensemble, which {able} "
             f"can do; {name} is trained as a whole, by one process on one device."
         )
-    made = make(config, observation_size, action_size)
+    try:
+        made = make(config, observation_size, action_size)
+    except Exception as error:
+        if name in SUMMARIES or isinstance(error, CharyError):
+            raise
+        raise CharyError(f"algorithm {name}: cannot be made ({in_short(error)}).") from error
+    if not isinstance(made, Algorithm):
+        raise CharyError(
+            f"algorithm {name}: makes something of type {type(made).__name__}, not an Algorithm "
+            "(chary.types)."
+        )
     return replace(made, update=multiplying_in(execution.matmul, made.update))

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chary.algorithms import SUMMARIES
+from chary.algorithms import SUMMARIES, is_algorithm
 from chary.errors import CharyError, DivergedError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         print(USAGE)
         return 0
     first, *options = arguments
-    if first in SUMMARIES:
+    if is_algorithm(first):
         return _make(first, options)
     if first in PAPER:
         return _make("msg", options, paper=first)

@@ -1,6 +1,6 @@
 """`chary train ALGORITHM`: every setting is an option, with the preset's value as its default."""
 
-from chary.algorithms import SUMMARIES, check_algorithm
+from chary.algorithms import SUMMARIES, check_algorithm, summary
 
 
 def main(arguments: list[str]) -> int:
@@ -27,7 +27,7 @@ def _train(algorithm: str, options: list[str]) -> int:
         algorithm,
         options,
         prog=f"chary train {algorithm}",
-        description=f"Train {algorithm} ({SUMMARIES[algorithm]}) on a dataset.",
+        description=f"Train {algorithm} ({summary(algorithm)}) on a dataset.",
         own=[
             option("seeds", tuple[int, ...], (), "Train one run for each of these seeds, at once."),
             option(

@@ -2,7 +2,7 @@
 
 from dataclasses import field
 
-from chary.algorithms import SUMMARIES, check_algorithm
+from chary.algorithms import SUMMARIES, check_algorithm, summary
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +28,7 @@ def _train(algorithm: str, options: list[str]) -> int:
         algorithm,
         options,
         prog=f"chary train-online {algorithm}",
-        description=f"Let {algorithm} ({SUMMARIES[algorithm]}) learn in a task from nothing. Steps are "
+        description=f"Let {algorithm} ({summary(algorithm)}) learn in a task from nothing. Steps are "
         "environment steps. With --dataset, half of each batch is logged data.",
         own=[
             ("acting", online_options(), field(default=online_options()())),

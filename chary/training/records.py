@@ -16,6 +16,7 @@ from chary.errors import CharyError
 from chary.evaluation.agent import Agent
 from chary.evaluation.limits import Limits, limits_of
 from chary.execution.config import Execution
+from chary.host.importing import require_trusted
 from chary.host.machine import command_line, layout, source, versions
 from chary.online.config import OnlineConfig
 from chary.runs.folder import RunFolder
@@ -75,7 +76,7 @@ def spec_of(folder: RunFolder) -> RunSpec:
     try:
         require_config(record)
         algorithm = record["algorithm"]
-        config = settings.from_json(algos.entry(algorithm).config, record["settings"])
+        config = settings.from_json(entry_of(algorithm, folder.path).config, record["settings"])
         config = with_target_entropy(config, record["dataset"]["action_size"])
         run = settings.from_json(RunConfig, record["run"])
         execution = settings.from_json(Execution, Execution.recorded(record))
@@ -88,6 +89,13 @@ def spec_of(folder: RunFolder) -> RunSpec:
         ) from error
     run = replace(run, run=folder.path)  # it may have been moved
     return RunSpec(algorithm, config, run, execution, record.get("preset", "none"), online)
+
+
+def entry_of(algorithm: str, folder: Path) -> algos.Entry:
+    """The algorithm that a folder names; one of its maker's own is imported only if it is trusted."""
+    if ":" in algorithm:
+        require_trusted([algorithm], folder)
+    return algos.entry(algorithm)
 
 
 def record_changes(folder: RunFolder, spec: RunSpec) -> None:

@@ -109,7 +109,7 @@ class RunSpec(NamedTuple):
     @property
     def own_code(self) -> tuple[str, ...]:
         """The user's code that training imports, by module:Name."""
-        named = (getattr(self.config, "ensemble", None), self.run.env)
+        named = (self.algorithm, getattr(self.config, "ensemble", None), self.run.env)
         return tuple(name for name in named if name and ":" in name)
 
     @property

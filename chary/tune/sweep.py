@@ -13,7 +13,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from chary import algos
 from chary import config as settings
 from chary.data.tasks import find_task
 from chary.errors import CharyError
@@ -23,6 +22,7 @@ from chary.host.importing import require_trusted, trust
 from chary.host.machine import command_line
 from chary.host.parts import locked
 from chary.runs.folder import RunFolder, claimed
+from chary.training import records
 from chary.training.loop import is_over
 from chary.training.population import split_evenly
 from chary.training.run_config import RunConfig, RunSpec
@@ -132,7 +132,9 @@ def read(folder: Path) -> Sweep:
     cells: list[Cell] = []
     for name, record in _read(folder).items():
         try:
-            config = settings.from_json(algos.entry(record["algorithm"]).config, record["settings"])
+            config = settings.from_json(
+                records.entry_of(record["algorithm"], folder).config, record["settings"]
+            )
             run = settings.from_json(RunConfig, record["run"])
             execution = settings.from_json(Execution, record["execution"])
             run = replace(run, run=folder / name)  # the sweep may have been moved
