@@ -47,6 +47,9 @@ MSG = {"preset": "auto"}
 SHARED = {"preset": "auto", "targets": "shared-lcb"}
 METHODS = {
     "ucb": Method("MSG, mean + std (UCB)", "msg", MSG, {"explore": "ucb"}),
+    "ucb-policy": Method(
+        "MSG, UCB and a policy that maximises it", "msg", MSG, {"explore": "ucb", "policy_beta": 1.0}
+    ),
     "mean": Method("MSG, mean", "msg", MSG, {"explore": "mean"}),
     "lcb": Method("MSG, lower bound", "msg", MSG, {"explore": "lcb"}),
     "policy": Method("MSG, samples of the policy", "msg", MSG, {"explore": "policy"}),
@@ -79,8 +82,8 @@ def setting_of(name: str, runs: Path, data_file: Path | None) -> Setting:
     if name == "hidden-goal":
         return Setting(
             name, hidden_goal(runs), "benchmarks.finetune:hidden_goal_env",
-            {"steps": 2_000}, {"steps": 10_000, "warmup": 1_000, "eval_every": 1_000},
-            ("ucb", "mean", "lcb", "policy", "shared-ucb"),
+            {"steps": 2_000}, {"steps": 20_000, "warmup": 1_000, "eval_every": 2_000},
+            ("ucb", "ucb-policy", "mean", "lcb", "policy", "shared-ucb"),
         )  # fmt: skip
     if name == "pointmaze-large":
         # Values must reach over a way of hundreds of steps.

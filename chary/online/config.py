@@ -19,6 +19,9 @@ class OnlineConfig(Checked):
     largest lower confidence bound. policy: the first sample, whatever the critics say."""
     optimism: Weight = 1.0
     """Weight of the standard deviation that ucb ends with."""
+    policy_beta: float = 0.0
+    """Beta of MSG's policy once pessimism is gone. Above 0 the policy itself maximises an upper
+    confidence bound, and proposes actions that the critics are unsure of."""
     candidates: Positive = 10
     """Samples of the policy to choose from."""
     noise: Weight = 0.1

@@ -97,7 +97,8 @@ class Rounds:
             return carry
         each = self._config.updates_per_step
         first, last = start * each, stop * each
-        loosened = _with_pessimism(carry.state, self._own, max(FLOOR, self._share(start)))
+        share = max(FLOOR, self._share(start))
+        loosened = _with_pessimism(carry.state, self._own, share, self._config.policy_beta)
         batches = self._batches(start, last - first)
         return self._chunk(carry._replace(state=loosened), batches, first, first, last, self._key)
 
@@ -293,8 +294,13 @@ def _pessimism_of(algorithm: Algorithm[Any], state: Any) -> dict[str, Any]:
     return {name: getattr(state.hyper, name) for name in algorithm.pessimism}
 
 
-def _with_pessimism(state: Any, own: dict[str, Any], share: float) -> Any:
+def _with_pessimism(state: Any, own: dict[str, Any], share: float, policy_beta: float) -> Any:
+    """The state with this share of the run's own settings; beta goes to another number than 0."""
     if not own:
         return state
-    scaled = {name: np.float32(share) * np.asarray(value) for name, value in own.items()}
+    ends = {"beta": policy_beta}
+    scaled = {
+        name: np.float32(share * float(value) + (1.0 - share) * ends.get(name, 0.0))
+        for name, value in own.items()
+    }
     return state._replace(hyper=state.hyper._replace(**scaled))

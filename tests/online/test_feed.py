@@ -149,6 +149,18 @@ def test_the_guard_brings_pessimism_back(
     assert [e["guard"] for e in episodes] == [False] * 19 + [True] * (len(episodes) - 19)
 
 
+def test_a_policy_may_end_optimistic(trained: tuple[Path, Dataset], tmp_path: Path) -> None:
+    ends = {
+        beta: float(
+            tune(trained, tmp_path / str(beta), policy_beta=beta, steps=60).state.hyper.beta
+        )
+        for beta in (0.0, 2.0)
+    }
+    own = float(chary.open_run(trained[0]).state.hyper.beta)
+    # A hundredth of the run's own beta is left.
+    assert ends == pytest.approx({0.0: 0.01 * own, 2.0: 0.01 * own + 0.99 * 2.0})
+
+
 def test_from_nothing_random_actions_come_first(tmp_path: Path) -> None:
     small: dict[str, Any] = {"members": 2, "hidden": (8,), "batch_size": 8}
     agent = chary.train_online("msg", WALK, run=tmp_path / "o", **{**QUICK, **small})
