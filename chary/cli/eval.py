@@ -8,7 +8,9 @@ import tyro
 from chary.cli.output import Flag, TrustCode, show
 from chary.config import require
 from chary.evaluation import acting
+from chary.evaluation.video import require_kind
 from chary.host.importing import trust
+from chary.host.terminal import say
 from chary.training import start as training
 
 COLUMNS = {
@@ -26,6 +28,7 @@ def main(arguments: list[str]) -> int:
         act: str = "mode",
         env: str | None = None,
         seed: int = 0,
+        video: Path | None = None,
         trust_code: TrustCode = (),
         json: Flag = False,
     ) -> None:
@@ -40,12 +43,16 @@ def main(arguments: list[str]) -> int:
             env: Simulator instead of the dataset's: a Gymnasium id, or your own module:make, imported
                 from the current folder.
             seed: Seed of the episodes' starts and of sampled actions.
+            video: Draw the first episode into this file: a film (.gif, .webp), or a strip of pictures
+                (.png).
             trust_code: Import this module:Name, which the run names (an ensemble or a simulator).
             json: Print the result, including every episode, as one JSON object.
         """
         require(episodes >= 1, "episodes", episodes, "at least 1")
         require(seed >= 0, "seed", seed, "at least 0")
         acting.resolve(act)
+        if video is not None:
+            require_kind(video)
         trust(trust_code)
         agent = training.open_run(run, which=which)
         agent.seed = seed
@@ -55,6 +62,9 @@ def main(arguments: list[str]) -> int:
             "episodes": episodes,
             **agent.evaluate(env, episodes, act=act).record(),
         }
+        if video is not None:
+            row["video"] = {"file": str(video), **agent.film(video, env, act=act)}
+            say(f"the first episode is drawn in {video}")
         lines = [row] if json or "sampled" not in row else [row, _sampled(row)]
         show(lines, COLUMNS, as_json=json)
 

@@ -19,6 +19,7 @@ from chary.evaluation.inputs import UNNAMED, Invalid, Names, actions_of, rows_of
 from chary.evaluation.limits import FLAG_RATE, Limits, limits_of, reasons_of
 from chary.evaluation.own_env import own_task
 from chary.evaluation.rollouts import Act, EvalResult, Moments, evaluate
+from chary.evaluation.video import film
 from chary.host.importing import require_trusted
 from chary.networks.targets import lower_confidence_bound, mean_and_std
 from chary.types import Algorithm
@@ -240,15 +241,7 @@ class Agent:
         """
         if isinstance(env, int):
             env, episodes = None, env
-        if env is None and self.env is not None and ":" in self.env:
-            require_trusted([self.env], self.folder)
-        env, ways = env or self.env, resolve(act)
-        task = self.task if env is None else own_task(env, self.scaling)
-        if task is None:
-            raise CharyError(
-                "this dataset has no simulator to evaluate in. Name one: agent.evaluate(env), or "
-                "--env with a Gymnasium id or module:make."
-            )
+        ways, task = resolve(act), self._task(env)
 
         def run(way: Acting, paths: int) -> EvalResult:
             result = evaluate(
@@ -264,6 +257,31 @@ class Agent:
 
         result = run(ways.main, paths)
         return replace(result, sampled=run(ways.sampled, 0)) if ways.sampled else result
+
+    def film(
+        self, path: str | Path, env: Any = None, *, act: str = "mode", episode: int = 0
+    ) -> dict[str, Any]:
+        """Draw an episode into a file: a film (.gif, .webp), or a strip of pictures (.png).
+
+        It is the episode of that number in `evaluate`. Returns its return, length and success.
+        """
+        way = resolve(act).main
+        return film(
+            self._acting(way, 0), self._task(env), Path(path), seed=self.seed, episode=episode
+        )
+
+    def _task(self, env: Any) -> Task:
+        """The simulator that is meant: the one given, the run's own, or the dataset's."""
+        if env is None and self.env is not None and ":" in self.env:
+            require_trusted([self.env], self.folder)
+        env = env or self.env
+        task = self.task if env is None else own_task(env, self.scaling)
+        if task is None:
+            raise CharyError(
+                "this dataset has no simulator to evaluate in. Name one: agent.evaluate(env), or "
+                "--env with a Gymnasium id or module:make."
+            )
+        return task
 
 
 @lru_cache(maxsize=16)
