@@ -93,6 +93,8 @@ def metadata_in(data: Path) -> dict[str, Any]:
 
 def _check(data: Path) -> None:
     """Refuse what Minari would believe: links out of the folder, sizes, and missing spaces."""
+    if data.name == "data" and data.is_symlink():
+        raise ValueError("its folder is a link, which may lead anywhere")
     regular_folder(data)
     metadata = metadata_in(data)
     for key in ("observation_space", "action_space"):

@@ -1,0 +1,1 @@
+"""Torture: kills, damaged files and hours of work. `make torture` does all of it, tests a little."""
