@@ -93,7 +93,7 @@ ODD_NAMES = (
 )  # fmt: skip
 
 
-# Sound files ----------------------------------------------------------------------------------------------
+# Sound files --------------------------------------------------------------------------------------
 
 
 def plain_hdf5(path: Path) -> None:
@@ -225,7 +225,7 @@ KINDS = {
         ".parquet",
         rich_parquet,
         {
-            "layout": LAYOUT | {"observations": ["observations_*", "list"], "episode": "id", "time": "when"},
+            "layout": LAYOUT | {"observations": ["observations_*", "list"], "episode": "id", "time": "when"},  # noqa: E501
             "reading": {"max_gap": "inf"},
         },
     ),
@@ -236,7 +236,7 @@ KINDS = {
 }  # fmt: skip
 
 
-# Damage ---------------------------------------------------------------------------------------------------
+# Damage -------------------------------------------------------------------------------------------
 
 
 def damaged(content: bytes, random: Random) -> bytes:
@@ -319,7 +319,7 @@ def wrong_arrays(random: Random, folder: Path, _: Path) -> Case:
     )
 
 
-# HDF5 -----------------------------------------------------------------------------------------------------
+# HDF5 ---------------------------------------------------------------------------------------------
 
 
 def hdf5(folder: Path, without: str = "") -> tuple[Path, h5py.File]:
@@ -487,7 +487,7 @@ def hdf5_types(random: Random, folder: Path, _: Path) -> Case:
     kinds: tuple[Any, ...] = (
         h5py.string_dtype(), h5py.vlen_dtype(np.float32), h5py.ref_dtype, h5py.regionref_dtype,
         h5py.enum_dtype({"A": 0, "B": 1}, "i1"), np.dtype("f4,(3,)i2"), np.dtype("f2"),
-        np.dtype(">f8"), np.dtype("(1000,)f4"), np.dtype("V7"), np.dtype("S0") if False else "S1",
+        np.dtype(">f8"), np.dtype("(1000,)f4"), np.dtype("V7"), "S1",
         np.dtype("c16"), np.dtype("longdouble"), h5py.opaque_dtype(np.dtype("M8[us]")),
     )  # fmt: skip
     with file:
@@ -521,7 +521,7 @@ def hdf5_words(random: Random, folder: Path, _: Path) -> Case:
             values: tuple[Any, ...] = (
                 np.bytes_(b"\xff\xfe\x00x"), np.bytes_(("[" * depth).encode()),
                 np.bytes_(json.dumps([pick(random, ODD_NAMES)] * 3).encode()), "text of any length",
-                np.zeros(10), np.bytes_(b"minari:x/y-v0"), np.bytes_(pick(random, ODD_NAMES).encode() + b"."),
+                np.zeros(10), np.bytes_(b"minari:x/y-v0"), np.bytes_(pick(random, ODD_NAMES).encode() + b"."),  # noqa: E501
                 np.array([b"a", b"b"]), np.bytes_(b'[["x", 1e999]]'), np.bytes_(b"ogbench-x"),
             )  # fmt: skip
             try:
@@ -536,7 +536,7 @@ def hdf5_words(random: Random, folder: Path, _: Path) -> Case:
     return Case(path, read_somehow(random))
 
 
-# npz ------------------------------------------------------------------------------------------------------
+# npz ----------------------------------------------------------------------------------------------
 
 
 class Trap:
@@ -638,7 +638,7 @@ def npz_words(random: Random, folder: Path, _: Path) -> Case:
         "[" * depth + "]" * depth, '{"name": ' + "[" * depth + "]" * depth + "}", "null", "{", '"',
         json.dumps({"name": odd, odd: odd, "observation_names": json.dumps([odd] * 3)}),
         json.dumps({"observation_names": "[" * depth + "]" * depth}),
-        json.dumps({"name": ["x"], "action_names": {"a": 1}, "source_files": json.dumps([["\ud800", 0]])}),
+        json.dumps({"name": ["x"], "action_names": {"a": 1}, "source_files": json.dumps([["\ud800", 0]])}),  # noqa: E501
         '{"name": "\\ud800", "x": 1e999, "y": NaN, "z": ' + "9" * 5000 + "}",
         json.dumps({"source_files": '[["x", 1e999]]', "name": "minari:../../x-v0"}),
         json.dumps({"name": "ogbench-" + odd}), "x" * 2**23,
@@ -657,7 +657,7 @@ def npz_words(random: Random, folder: Path, _: Path) -> Case:
     return Case(path, pick(random, ({}, {}, table)))
 
 
-# Folders of columns ---------------------------------------------------------------------------------------
+# Folders of columns -------------------------------------------------------------------------------
 
 
 @maker
@@ -704,7 +704,7 @@ def words_beside_columns(random: Random, folder: Path, _: Path) -> Case:
     return Case(path, {})
 
 
-# Any file -------------------------------------------------------------------------------------------------
+# Any file -----------------------------------------------------------------------------------------
 
 
 @maker
@@ -730,12 +730,12 @@ def foreign_files(random: Random, folder: Path, _: Path) -> Case:
     ending = pick(random, (".hdf5", ".h5", ".npz", ".csv", ".parquet", ".tfrecord"))
     path = folder / f"data{ending}"
     starts = (b"", b"\n", bytes(10_000), b"PK\x03\x04", b"\x89HDF\r\n\x1a\n", b"PAR1", b"\x1f\x8b\x08",
-              b"ARROW1\x00\x00", b"\x93NUMPY", b"PK\x05\x06" + bytes(18), b"PAR1PAR1", b"ORC")  # fmt: skip
+              b"ARROW1\x00\x00", b"\x93NUMPY", b"PK\x05\x06" + bytes(18), b"PAR1PAR1", b"ORC")  # fmt: skip  # noqa: E501
     path.write_bytes(pick(random, starts) + random.bytes(int(random.integers(300))))
     return Case(path, TABLE)
 
 
-# Tables ---------------------------------------------------------------------------------------------------
+# Tables -------------------------------------------------------------------------------------------
 
 
 def any_table(random: Random) -> dict[str, Any]:
@@ -774,11 +774,11 @@ def any_column(random: Random) -> Any:
             pyarrow.timestamp("ms", tz="+99:99"), pyarrow.float32(), pyarrow.float16()))),
         lambda: pyarrow.array([n % 2**31 for n in numbers], pyarrow.int32()).cast(pick(random, (
             pyarrow.date32(), pyarrow.time32("s"), pyarrow.decimal128(38, 2), pyarrow.int8()))),
-        lambda: pyarrow.array(few, pick(random, (pyarrow.string(), pyarrow.large_string(), pyarrow.string_view()))),
+        lambda: pyarrow.array(few, pick(random, (pyarrow.string(), pyarrow.large_string(), pyarrow.string_view()))),  # noqa: E501
         lambda: pyarrow.array(few).dictionary_encode(),
         lambda: pyarrow.array(few, pyarrow.large_string()).dictionary_encode(),
         lambda: pyarrow.array(pick(random, (lists, even)), pick(random, (
-            pyarrow.list_(pyarrow.float32()), pyarrow.large_list(pyarrow.float64()), pyarrow.list_(pyarrow.float32(), 2)))),
+            pyarrow.list_(pyarrow.float32()), pyarrow.large_list(pyarrow.float64()), pyarrow.list_(pyarrow.float32(), 2)))),  # noqa: E501
         lambda: pyarrow.array([even[:2]] * ROWS),
         lambda: pyarrow.array([few[:2]] * ROWS),
         lambda: pyarrow.array([[None, 1.0], None, []] * 5),
@@ -861,7 +861,7 @@ def kinds_of_csv(random: Random, folder: Path, _: Path) -> Case:
     path = folder / "data.csv"
     separator = pick(random, (",", ";", "\t", "|", ",,"))
     cells = ("", "1", "-1e999", "nan", "\x00", "\x1b[2J", '"a\nb"', '"', "1,5", "9" * 5000, "0x10", "é",
-             "99999-12-31", "2020-01-01 00:00:00", "1970-01-01T00:00:00Z", "true", "\ufeff", "NULL", "∞")  # fmt: skip
+             "99999-12-31", "2020-01-01 00:00:00", "1970-01-01T00:00:00Z", "true", "\ufeff", "NULL", "∞")  # fmt: skip  # noqa: E501
     names = [*table_of(columns()), "c"]
     if random.random() < 0.3:
         names[int(random.integers(len(names)))] = pick(random, ODD_NAMES)
@@ -909,7 +909,7 @@ def large_csv(random: Random, folder: Path, _: Path) -> Case:
     return Case(path, {"layout": layout})
 
 
-# TFRecords ------------------------------------------------------------------------------------------------
+# TFRecords ----------------------------------------------------------------------------------------
 
 
 def record(content: bytes, length: int | None = None) -> bytes:
@@ -971,11 +971,11 @@ def records(random: Random, folder: Path, _: Path) -> Case:
     return Case(path, pick(random, ({}, {}, name)))
 
 
-# Minari ---------------------------------------------------------------------------------------------------
+# Minari -------------------------------------------------------------------------------------------
 
 
 @maker
-def metadata_of_minari(random: Random, folder: Path, canaries: Path) -> Case:
+def metadata_of_minari(random: Random, folder: Path, _: Path) -> Case:
     path, depth = folder / "x" / "y-v0", int(10 ** random.uniform(0, 5))
     minari(path)
     (folder / "x" / "planted.py").write_text(
@@ -994,7 +994,7 @@ def metadata_of_minari(random: Random, folder: Path, canaries: Path) -> Case:
         '{"type": "Box", "dtype": "O", "shape": [3], "low": [0], "high": [1]}', "[]", "null", "5",
         '{"type": "Dict", "subspaces": {}}', '{"type": "Discrete", "n": 1e400, "start": 0}',
         '{"type": "Tuple", "subspaces": [' * 30, "[" * depth, '{"type": "Box"}', '{"shape": ["x"]}',
-        '{"type": "Dict", "subspaces": {"../../x": {"type": "Box", "dtype": "f4", "shape": [1], "low": [0], "high": [1]}}}',
+        '{"type": "Dict", "subspaces": {"../../x": {"type": "Box", "dtype": "f4", "shape": [1], "low": [0], "high": [1]}}}',  # noqa: E501
         '{"type": "Text", "max_length": 1000000000, "min_length": 0, "charset": "a"}',
     )  # fmt: skip
     match pick(

@@ -53,7 +53,7 @@ class Reader:
         settings = {
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
-            # Arrow's own allocator takes a gigabyte of address space, which is limited, and threads some.
+            # Arrow's own allocator takes a gigabyte of address space, which is limited.
             "ARROW_DEFAULT_MEMORY_POOL": "system",
             "ARROW_IO_THREADS": "2",
             "OMP_NUM_THREADS": "2",
@@ -93,12 +93,13 @@ class Reader:
 
 def serve(canaries: str) -> None:
     """Answer requests, a line of JSON each, until there are no more."""
-    _import_all()
     watch = _watch(canaries)
     warnings.simplefilter("error")
     warnings.simplefilter("ignore", UserWarning)  # those are meant for users
     for line in sys.stdin:
         request = json.loads(line)
+        with warnings.catch_warnings(action="ignore"):
+            _import_all(request["how"])
         _touched(watch)  # whatever was before
         start = time.monotonic()
         outcome, megabytes = _in_a_child(request)
@@ -110,22 +111,29 @@ def serve(canaries: str) -> None:
         )
 
 
-def _import_all() -> None:
-    """Whatever a child would import, once."""
-    for name in (
-        "h5py", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "pandas", "minari",
-        "gymnasium_robotics", "gymnasium.envs.classic_control.pendulum", "gymnasium.wrappers",
-        "tfrecord.example_pb2", "google.protobuf.message", "crc32c", "minari.dataset._storages",
-        "chary.data.doctor", "chary.data.formats.tables", "chary.data.sources.minari_env",
+IMPORTS = {
+    "": ("h5py", "chary.data.doctor", "chary.data.formats.tables"),
+    "table": ("pandas", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet"),
+    "record": ("tfrecord.example_pb2", "google.protobuf.message", "crc32c"),
+    "minari": (
+        "minari.dataset._storages", "gymnasium_robotics", "gymnasium.wrappers",
+        "gymnasium.envs.classic_control.pendulum", "chary.data.sources.minari_env",
         "chary.envs.registration", "chary.envs.flatten", "chary.envs.physics",
-    ):  # fmt: skip
+    ),
+}  # fmt: skip
+USED = {".csv": "table", ".parquet": "table", ".tfrecord": "record", "rlu": "record"}
+
+
+def _import_all(how: str) -> None:
+    """Whatever children that read so would import, once."""
+    for name in (*IMPORTS[""], *IMPORTS.get(USED.get(how, how), ())):
         import_module(name)
 
 
 def _in_a_child(request: dict[str, Any]) -> tuple[str, int]:
     """What the child says, and how much memory it took beyond ours; or how it ended."""
     reading, writing = os.pipe()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     child = os.fork()
     if not child:
         os.close(reading)
@@ -142,7 +150,7 @@ def _in_a_child(request: dict[str, Any]) -> tuple[str, int]:
         ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status)
         names = {number.value: number.name for number in signal.Signals}
         answer = f"crashes with {names.get(ended, ended)}"
-    return answer, max(0, usage.ru_maxrss - before) // 1024
+    return answer, max(0, 1024 * usage.ru_maxrss - before) // 2**20
 
 
 def _child(request: dict[str, Any]) -> str:

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 HOPS = 8
 """Links from one name to another that are followed inside a file."""
-HARMLESS = (2, 3, 5, 6)
-"""Filters that do not inflate what is stored: shuffle, fletcher32, n-bit and scale-offset."""
+SHUFFLE, FLETCHER = 2, 3
+"""Filters that do not inflate what is stored; the second adds a checksum of four bytes."""
+UNSAFE = {5: "n-bit", 6: "scale-offset"}
+"""Filters that read past the end of damaged chunks."""
 DEFLATE, INFLATES = 1, 1032
 """The filter gzip, and how many bytes one of its bytes can become."""
 AT_ONCE = 2**29
@@ -200,15 +202,21 @@ def _check_chunks(key: str, item: "h5py.Dataset", size: int) -> None:
         raise ValueError(f"{key} has {size:,} bytes in chunks of {chunk:,}")
     settings = item.id.get_create_plist()
     filters = [settings.get_filter(i)[0] for i in range(settings.get_nfilters())]
-    inflating = [code for code in filters if code not in HARMLESS]
+    inflating = [code for code in filters if code not in (SHUFFLE, FLETCHER)]
     if len(inflating) > 1:
         raise ValueError(f"{key} is compressed {len(inflating)} times over")
-    if not inflating:
+    for code in filters:
+        if code in UNSAFE:
+            raise ValueError(f"{key} is packed by {UNSAFE[code]}, which is not read; take gzip")
+        if filters.count(code) > 1:
+            raise ValueError(f"{key} is filtered twice in the same way")
+    if not filters:
         return
     long: list[Any] = []
+    least = 5 if inflating else chunk  # the library takes a checksum off whatever there is
 
     def look(info: Any) -> None:
-        if info.size > 1.1 * chunk + 4096:
+        if not least <= info.size <= 1.1 * chunk + 4096:
             raise ValueError(f"{key} has a chunk of {chunk:,} bytes stored in {info.size:,}")
         if inflating == [DEFLATE] and info.size * INFLATES > AT_ONCE:
             long.append(info.chunk_offset)

@@ -147,8 +147,9 @@ def read(name: str, folder: Path) -> Dataset:
                 parts.setdefault(key, []).append(np.asarray(rows))
     if not parts:
         raise CharyError(f"{name}: holds no episodes.")
-    columns = {key: np.concatenate(rows) for key, rows in parts.items()}
-    columns["actions"] = _within(columns["actions"], actions, name)
+    with _explained(f"{name}: its episodes do not fit each other"):
+        columns = {key: np.concatenate(rows) for key, rows in parts.items()}
+        columns["actions"] = _within(columns["actions"], actions, name)
     return Dataset.from_columns(
         columns,
         name=name,
