@@ -276,7 +276,7 @@ def test_an_archive_whose_members_share_bytes(tmp_path: Path) -> None:
                 setattr(other, field, getattr(one, field))
             archive.filelist.append(other)
             archive.NameToInfo[other.filename] = other
-        archive._didModify = True
+        vars(archive)["_didModify"] = True
     path = tmp_path / "data.npz"
     path.write_bytes(whole.getvalue())
     layout = Layout(("s_*",), ("actions",), "rewards", timeout="timeouts")

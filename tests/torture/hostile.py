@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -800,7 +801,9 @@ def any_column(random: Random) -> Any:
         if random.random() < 0.3:
             mask = pyarrow.array(random.random(ROWS) < pick(random, (0.1, 1.0)))
             try:
-                return pyarrow.compute.if_else(mask, pyarrow.scalar(None, made.type), made)
+                return import_module("pyarrow.compute").if_else(
+                    mask, pyarrow.scalar(None, made.type), made
+                )
             except pyarrow.ArrowException:
                 pass
         return made
@@ -926,7 +929,7 @@ def record(content: bytes, length: int | None = None) -> bytes:
 
 @maker
 def records(random: Random, folder: Path, _: Path) -> Case:
-    from tfrecord import example_pb2
+    example_pb2: Any = import_module("tfrecord.example_pb2")
 
     path = folder / "data.tfrecord"
     example = example_pb2.Example()

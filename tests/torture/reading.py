@@ -230,9 +230,11 @@ def _read(path: Path, request: dict[str, Any]) -> list[str]:
         return []
     if how in (".csv", ".parquet", "table"):
         told: list[str] = []
-        layout = tables.Layout(
-            **{k: tuple(v) if isinstance(v, list) else v for k, v in request["layout"].items()}
-        )
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in request["layout"].items()
+        }
+        layout = tables.Layout(**given)
         reading = tables.Reading(**request.get("reading", {}))
         imported = tables.read_tables([path], layout, reading, tell=told.append)
         _check_numbers(imported.columns.values())

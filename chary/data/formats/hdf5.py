@@ -45,9 +45,9 @@ def names(path: Path) -> list[str]:
     with _file(path) as file:
         for key in file:
             try:
-                found += _columns(path, file, [key])
+                found += _columns(path, file, [str(key)])
             except CharyError:
-                found.append(key)
+                found.append(str(key))
     return found
 
 
@@ -87,7 +87,7 @@ class Tree:
         if key not in found:
             raise ValueError(f"'{key}' is not there, or holds no numbers")
         check_sizes(self.path, found)
-        self.taken += in_memory(found[key].size, found[key].dtype)
+        self.taken += in_memory(found[key].size or 0, found[key].dtype)
         self.stored += found[key].id.get_storage_size()
         check_shared({key: self.taken}, [self.stored], self.path.stat().st_size)
         if self.taken > self.looked_at:
@@ -179,7 +179,8 @@ def _attributes(file: "h5py.File") -> dict[str, str]:
     for key in file.attrs:
         kept = file.attrs.get_id(key)
         if kept.dtype.kind == "S" and kept.shape == () and kept.dtype.itemsize <= TEXT:
-            found[key] = bytes(file.attrs[key]).decode(errors="replace")
+            text: Any = file.attrs[key]
+            found[key] = bytes(text).decode(errors="replace")
     return found
 
 
@@ -197,7 +198,7 @@ def check_sizes(path: Path, items: "dict[str, h5py.Dataset]") -> None:
 
 def _check_chunks(key: str, item: "h5py.Dataset", size: int) -> None:
     """Refuse chunks that become more than the array: the library inflates whatever is in them."""
-    chunk = math.prod(item.chunks) * item.dtype.itemsize
+    chunk = math.prod(item.chunks or ()) * item.dtype.itemsize
     if chunk > size + UNSTORED:
         raise ValueError(f"{key} has {size:,} bytes in chunks of {chunk:,}")
     settings = item.id.get_create_plist()
