@@ -27,9 +27,9 @@ $(CHROMIUM):
 	$(SUDO) apt-get install --yes --no-install-recommends chromium \
 	  || { $(SUDO) apt-get update && $(SUDO) apt-get install --yes --no-install-recommends chromium; }
 
-# Ten times the damaged files that the tests try.
+# Many more damaged and malicious datasets than the tests try; SEED=1 tries others.
 fuzz: setup
-	CHARY_FUZZ_CASES=2000 $(BIN)/python -m pytest -n 0 tests/data/test_fuzz.py
+	$(BIN)/python -m tests.torture.datasets --seed $(or $(SEED),0) --cases 2000
 
 # Runs and sweeps killed at many more random moments than the tests try, and with two algorithms.
 torture: torture-ray

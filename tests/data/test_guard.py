@@ -237,6 +237,32 @@ def test_one_compression_upon_another_is_refused(path: Path) -> None:
     refused(path, "rewards is compressed 2 times over")
 
 
+@pytest.mark.parametrize(
+    ("filters", "stored", "words"),
+    [
+        # The library takes four bytes of checksum off one byte, three times over, and crashes.
+        (["fletcher32"] * 3, 1, "rewards is filtered twice in the same way"),
+        (["fletcher32"], 1, "rewards has a chunk of 60 bytes stored in 1"),
+        (["deflate", "fletcher32"], 3, "rewards has a chunk of 60 bytes stored in 3"),
+        (["shuffle"], 10, "rewards has a chunk of 60 bytes stored in 10"),
+        (["scaleoffset"], 30, "rewards is packed by scale-offset, which is not read"),
+    ],
+)
+def test_chunks_that_crash_the_library(
+    path: Path, filters: list[str], stored: int, words: str
+) -> None:
+    arguments = {"deflate": (4,), "scaleoffset": (h5py.h5z.SO_FLOAT_DSCALE, 2)}
+    with h5py.File(path, "a") as file:
+        settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        settings.set_chunk((ROWS,))
+        for name in filters:
+            getattr(settings, f"set_{name}")(*arguments.get(name, ()))
+        space = h5py.h5s.create_simple((ROWS,))
+        made = h5py.h5d.create(file.id, b"rewards", h5py.h5t.IEEE_F32LE, space, settings)
+        made.write_direct_chunk((0,), bytes(stored))
+    refused(path, words)
+
+
 def test_an_archive_whose_members_share_bytes(tmp_path: Path) -> None:
     """David Fifield's zip bomb in short: many entries, one content."""
     whole = io.BytesIO()
@@ -250,7 +276,7 @@ def test_an_archive_whose_members_share_bytes(tmp_path: Path) -> None:
                 setattr(other, field, getattr(one, field))
             archive.filelist.append(other)
             archive.NameToInfo[other.filename] = other
-        archive._didModify = True
+        vars(archive)["_didModify"] = True
     path = tmp_path / "data.npz"
     path.write_bytes(whole.getvalue())
     layout = Layout(("s_*",), ("actions",), "rewards", timeout="timeouts")

@@ -426,3 +426,13 @@ def test_many_columns_cost_no_more_each_than_a_few() -> None:
 
 
 LAYOUT_OF_ONE = Layout(("s_10",), ("a",), "r", episode="id")
+
+
+@pytest.mark.parametrize("ending", [".npz", ".hdf5"])
+def test_single_numbers_and_complex_ones_are_no_columns(tmp_path: Path, ending: str) -> None:
+    log = {key: np.asarray(values) for key, values in a_log().items()}
+    path = write_table(tmp_path / f"log{ending}", {**log, "s_1": np.asarray(1.0)})
+    assert "columns of unequal length" in refused(path)
+    if ending == ".npz":
+        path = write_table(path, {**log, "s_1": np.full(6, 1j)})
+        assert "column 's_1' must hold numbers, but row 0 is" in refused(path)

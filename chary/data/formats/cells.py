@@ -355,6 +355,8 @@ def such(rows: int | np.integer) -> str:
 
 
 def _number(word: Any) -> float | None:
+    if isinstance(word, complex | np.complexfloating):
+        return None
     try:
         return float(word)
     except (TypeError, ValueError):

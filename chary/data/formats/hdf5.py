@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 HOPS = 8
 """Links from one name to another that are followed inside a file."""
-HARMLESS = (2, 3, 5, 6)
-"""Filters that do not inflate what is stored: shuffle, fletcher32, n-bit and scale-offset."""
+SHUFFLE, FLETCHER = 2, 3
+"""Filters that do not inflate what is stored; the second adds a checksum of four bytes."""
+UNSAFE = {5: "n-bit", 6: "scale-offset"}
+"""Filters that read past the end of damaged chunks."""
 DEFLATE, INFLATES = 1, 1032
 """The filter gzip, and how many bytes one of its bytes can become."""
 AT_ONCE = 2**29
@@ -43,9 +45,9 @@ def names(path: Path) -> list[str]:
     with _file(path) as file:
         for key in file:
             try:
-                found += _columns(path, file, [key])
+                found += _columns(path, file, [str(key)])
             except CharyError:
-                found.append(key)
+                found.append(str(key))
     return found
 
 
@@ -85,7 +87,7 @@ class Tree:
         if key not in found:
             raise ValueError(f"'{key}' is not there, or holds no numbers")
         check_sizes(self.path, found)
-        self.taken += in_memory(found[key].size, found[key].dtype)
+        self.taken += in_memory(found[key].size or 0, found[key].dtype)
         self.stored += found[key].id.get_storage_size()
         check_shared({key: self.taken}, [self.stored], self.path.stat().st_size)
         if self.taken > self.looked_at:
@@ -177,7 +179,8 @@ def _attributes(file: "h5py.File") -> dict[str, str]:
     for key in file.attrs:
         kept = file.attrs.get_id(key)
         if kept.dtype.kind == "S" and kept.shape == () and kept.dtype.itemsize <= TEXT:
-            found[key] = bytes(file.attrs[key]).decode(errors="replace")
+            text: Any = file.attrs[key]
+            found[key] = bytes(text).decode(errors="replace")
     return found
 
 
@@ -195,20 +198,26 @@ def check_sizes(path: Path, items: "dict[str, h5py.Dataset]") -> None:
 
 def _check_chunks(key: str, item: "h5py.Dataset", size: int) -> None:
     """Refuse chunks that become more than the array: the library inflates whatever is in them."""
-    chunk = math.prod(item.chunks) * item.dtype.itemsize
+    chunk = math.prod(item.chunks or ()) * item.dtype.itemsize
     if chunk > size + UNSTORED:
         raise ValueError(f"{key} has {size:,} bytes in chunks of {chunk:,}")
     settings = item.id.get_create_plist()
     filters = [settings.get_filter(i)[0] for i in range(settings.get_nfilters())]
-    inflating = [code for code in filters if code not in HARMLESS]
+    inflating = [code for code in filters if code not in (SHUFFLE, FLETCHER)]
     if len(inflating) > 1:
         raise ValueError(f"{key} is compressed {len(inflating)} times over")
-    if not inflating:
+    for code in filters:
+        if code in UNSAFE:
+            raise ValueError(f"{key} is packed by {UNSAFE[code]}, which is not read; take gzip")
+        if filters.count(code) > 1:
+            raise ValueError(f"{key} is filtered twice in the same way")
+    if not filters:
         return
     long: list[Any] = []
+    least = 5 if inflating else chunk  # the library takes a checksum off whatever there is
 
     def look(info: Any) -> None:
-        if info.size > 1.1 * chunk + 4096:
+        if not least <= info.size <= 1.1 * chunk + 4096:
             raise ValueError(f"{key} has a chunk of {chunk:,} bytes stored in {info.size:,}")
         if inflating == [DEFLATE] and info.size * INFLATES > AT_ONCE:
             long.append(info.chunk_offset)

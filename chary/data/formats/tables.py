@@ -328,7 +328,11 @@ def _opened(path: Path, reading: Reading, tell: Tell) -> Source:
             f"{path}: cannot tell the format from '{path.suffix}'; tables end in "
             f"{', '.join((*arrow.ENDINGS, *ARRAYS))}."
         )
-    return Source(reader.names(path), lambda asked: reader.read(path, asked)[0])
+
+    def read(asked: Sequence[str]) -> dict[str, Any]:
+        return {name: np.atleast_1d(array) for name, array in reader.read(path, asked)[0].items()}
+
+    return Source(reader.names(path), read)
 
 
 def _dialect(path: Path, given: Dialect, tell: Tell) -> Dialect:

@@ -93,6 +93,8 @@ def metadata_in(data: Path) -> dict[str, Any]:
 
 def _check(data: Path) -> None:
     """Refuse what Minari would believe: links out of the folder, sizes, and missing spaces."""
+    if data.name == "data" and data.is_symlink():
+        raise ValueError("its folder is a link, which may lead anywhere")
     regular_folder(data)
     metadata = metadata_in(data)
     for key in ("observation_space", "action_space"):
@@ -145,8 +147,9 @@ def read(name: str, folder: Path) -> Dataset:
                 parts.setdefault(key, []).append(np.asarray(rows))
     if not parts:
         raise CharyError(f"{name}: holds no episodes.")
-    columns = {key: np.concatenate(rows) for key, rows in parts.items()}
-    columns["actions"] = _within(columns["actions"], actions, name)
+    with _explained(f"{name}: its episodes do not fit each other"):
+        columns = {key: np.concatenate(rows) for key, rows in parts.items()}
+        columns["actions"] = _within(columns["actions"], actions, name)
     return Dataset.from_columns(
         columns,
         name=name,

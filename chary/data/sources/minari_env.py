@@ -48,8 +48,8 @@ def find(name: str) -> Task | None:
         environment = _make(spec)
         has_success = tells_success(environment)
         environment.close()
-        scores = [known.get(f"ref_{end}_score") for end in ("min", "max")]
-        references = None if None in scores else (float(scores[0]), float(scores[1]))
+        low, high = (known.get(f"ref_{end}_score") for end in ("min", "max"))
+        references = None if low is None or high is None else (float(low), float(high))
     # Its package may be missing, or of a version that has other environments: any exception.
     except Exception as error:
         why = str(error) if isinstance(error, CharyError) else reason(error)
@@ -75,8 +75,9 @@ def _spec(metadata: dict[str, Any]) -> "EnvSpec":
         for wrapper in said.get("additional_wrappers") or ()
     )
     kept = ("id", "entry_point", "reward_threshold", "nondeterministic", "max_episode_steps")
+    plain: dict[str, Any] = {key: said.get(key) for key in kept}
     return EnvSpec(
-        **{key: said.get(key) for key in kept},
+        **plain,
         kwargs={key: value for key, value in said["kwargs"].items() if key != "render_mode"},
         additional_wrappers=wrappers,
     )

@@ -344,6 +344,15 @@ def test_a_dataset_does_not_lead_out_of_its_folder(root: Path, tmp_path: Path) -
         load("minari:pendulum/random-v0")
 
 
+def test_episodes_that_do_not_fit_each_other(root: Path) -> None:
+    record("pendulum/random-v0", "Pendulum-v1", 2, 5)
+    with h5py.File(root / "pendulum" / "random-v0" / "data" / "main_data.hdf5", "a") as file:
+        del file["episode_0/observations"]
+        file["episode_0/observations"] = np.zeros((6, 5), np.float32)
+    with pytest.raises(CharyError, match="its episodes do not fit each other"):
+        load("minari:pendulum/random-v0")
+
+
 @pytest.mark.usefixtures("root")
 @pytest.mark.parametrize("data_format", ["arrow", "parquet"])
 def test_minaris_other_formats_are_read(data_format: str) -> None:

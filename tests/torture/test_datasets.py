@@ -1,0 +1,93 @@
+"""A small share of the torture before every commit, and that it would see what it looks for.
+
+`make fuzz` reads 2,000 datasets, `make torture` 5,000.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.torture import datasets, reading
+from tests.torture.datasets import Torture
+from tests.torture.hostile import KINDS, MAKERS
+from tests.torture.parts import Budget
+
+
+@pytest.fixture(scope="module")
+def torture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Torture]:
+    with Torture(tmp_path_factory.mktemp("torture"), seed=0) as torture:
+        yield torture
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_sound_datasets_are_read(torture: Torture, tmp_path: Path, name: str) -> None:
+    kind = KINDS[name]
+    kind.write(tmp_path / f"data{kind.ending}")
+    assert torture.reader.outcome(tmp_path / f"data{kind.ending}", **kind.options) == "read"
+
+
+def test_every_kind_of_case_is_read_or_refused(torture: Torture) -> None:
+    done = [torture.case(number) for number in range(len(MAKERS))]
+    assert [case for case in done if case["outcome"] not in datasets.FINE] == []
+    damaged, malicious = datasets._rows(done)
+    assert (damaged.failures, malicious.failures) == (0, 0)
+    assert damaged.cases == len(KINDS) and damaged.cases + malicious.cases == len(done)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("open({secret!r} + '.csv').read()", "secret.csv"),
+        ("import h5py; h5py.File({secret!r} + '.hdf5').close()", "touches secret.hdf5"),
+        ("import pyarrow.csv; pyarrow.csv.read_csv({secret!r} + '.csv')", "touches secret.csv"),
+        ("open('/etc/hostname').read()", "opens /etc/hostname"),
+        ("open('new', 'w')", "opens new to write"),
+        ("import os; os.system('true')", "os.system"),
+        ("import os; os.mkdir('new')", "os.mkdir"),
+        ("import pickle; pickle.loads(b'cbuiltins\\nabs\\n.')", "pickle.find_class"),
+        ("import socket; socket.create_connection(('127.0.0.1', 9))", "ConnectionRefusedError"),
+        ("import os; os.abort()", "crashes with SIGABRT"),
+        ("bytearray(2**31)", "MemoryError"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("raise CharyError('a\\nb')", "several lines"),
+        ("import warnings; warnings.warn('odd', RuntimeWarning)", "RuntimeWarning"),
+    ],
+)
+def test_a_reader_that_does_more_is_seen(
+    torture: Torture, tmp_path: Path, program: str, words: str
+) -> None:
+    (tmp_path / "data.csv").write_text("")
+    program = program.format(secret=str(torture.canaries / "secret"))
+    assert words in torture.reader.outcome(tmp_path / "data.csv", "leak", program=program)
+
+
+def test_a_reader_that_hangs_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SECONDS", 0.2)
+    answer, _ = reading._in_a_child(
+        {"path": str(tmp_path / "x"), "how": "leak", "program": "import time; time.sleep(9)"}
+    )
+    assert answer == "hangs for 0.2 s"
+
+
+def test_the_canarys_number_is_seen(torture: Torture, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    layout = KINDS["csv"].options["layout"]
+    path.write_text(f"observations_0,actions_0,rewards,timeouts\n1,0,{reading.CANARY},1\n")
+    assert "the canary's number" in torture.reader.outcome(path, layout=layout)
+
+
+def test_a_run_is_resumed_and_its_cases_are_the_same_again(
+    tmp_path: Path, torture: Torture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    datasets.run(Budget(10, 3 / datasets.CASES), 0, tmp_path)
+    log = tmp_path / "datasets-0.jsonl"
+    first = log.read_text()
+    rows = datasets.run(Budget(10, 5 / datasets.CASES), 0, tmp_path)
+    assert log.read_text().startswith(first) and len(log.read_text().splitlines()) == 5
+    assert sum(row.cases for row in rows) == 5 and not sum(row.failures for row in rows)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["datasets-0.jsonl"]
+    torture.reader.answer = lambda *_, **__: {"outcome": "odd"}  # pyright: ignore
+    torture.case(4)
+    del torture.reader.answer
+    assert "--seed 0 --case 4" in capsys.readouterr().err
