@@ -38,8 +38,8 @@ HEAVY = 0.06
 ODD: list[Any] = [
     None, True, False, 0, -1, 1.5, 10**400, -(10**30), float("nan"), float("inf"), 1e308, "", "x", "\0",
     "\ud800", "\udcff", "[/red]", "[bold]x", "\x1b[2J\x1b]52;c;aGk=\x07", "../../elsewhere",
-    "/etc/passwd", "evil_module:Name", "a\nb", "x" * 100_000, "\u202egnp", [], {}, [[]], [None], [1, "2", {}],
-    {"step": -1}, {"": {"": None}},
+    "/etc/passwd", "evil_module:Name", "a\nb", "x" * 100_000, "\u202egnp", [], {}, [[]], [None],
+    [1, "2", {}], {"step": -1}, {"": {"": None}},
 ]  # fmt: skip
 """What nobody expects in a file of JSON."""
 NAMES = [

@@ -10,7 +10,6 @@ import resource
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -39,8 +38,7 @@ class Moment(NamedTuple):
             if left != 0:
                 return original(*args, **options)
             if isinstance(self.when, float):
-                within = threading.Thread(target=lambda: (time.sleep(self.when / 1e3), act()))
-                within.start()  # type: ignore[operator]
+                threading.Timer(self.when / 1e3, act).start()
                 return original(*args, **options)
             if self.when == "before":
                 act()

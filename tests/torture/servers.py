@@ -1,5 +1,5 @@
-"""Part (e): the live page and `chary serve` under many clients at once: honest ones, slow ones, and those
-with wrong hosts, wrong tokens, wrong words and paths that lead elsewhere."""
+"""Part (e): the live page and `chary serve` under many clients at once: honest ones, slow ones, and
+those with wrong hosts, wrong tokens, wrong words and paths that lead elsewhere."""
 
 import http.client
 import json

@@ -1,5 +1,5 @@
-"""Part (d): tiny runs for hours, with evaluations and checkpoints, in one process whose memory, files and
-threads are counted.
+"""Part (d): tiny runs for hours, with evaluations and checkpoints, in one process whose memory, files
+and threads are counted.
 
     python -m tests.torture.soak SECONDS FOLDER
 
@@ -35,8 +35,7 @@ def run(budget: Budget, seed: int, folder: Path) -> list[Row]:
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
         words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": root},
         check=False,

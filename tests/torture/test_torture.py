@@ -1,5 +1,7 @@
 """A little of the torture, of fixed size; `make torture` is all of it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import jax
@@ -71,18 +73,15 @@ def test_a_run_that_ends_at_a_moment_resumes_to_the_same_bits(
     assert (bits, (run / "metrics.jsonl").read_bytes()) == whole
 
 
-class ended:
+@contextmanager
+def ended(moment: Moment, number: int) -> Iterator[None]:
     """Whatever is done within is killed at a moment, if it comes so often."""
-
-    def __init__(self, moment: Moment, number: int):
-        self._undo = moment.reach(kill, number)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        self._undo()
-        return kind is Killed
+    undo = moment.reach(kill, number)
+    try:
+        with suppress(Killed):
+            yield
+    finally:
+        undo()
 
 
 @pytest.fixture(scope="module")
