@@ -1,5 +1,6 @@
 """The command line: a light table of commands, each in a module that is imported when called."""
 
+import io
 import os
 import signal
 import sys
@@ -64,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str], interrupts: list[int]) -> int:
-    if hasattr(sys.stdout, "reconfigure"):  # names of files need not be text in any language
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be text in any language
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         if not arguments or arguments[0] in ("-h", "--help", "help"):

@@ -94,16 +94,18 @@ def population_of(config: Record) -> tuple[list[str], int] | None:
     population = layout.get("population") if isinstance(layout, dict) else None
     if population is None:
         return None
-    names = population.get("names") if isinstance(population, dict) else None
-    index = population.get("index") if isinstance(population, dict) else None
-    # Each is a folder beside the others, and nowhere else.
-    sound = isinstance(names, list) and all(
-        is_text(name) and name not in ("", ".", "..") and "/" not in name and "\\" not in name
-        for name in names
-    )
-    if not (sound and is_count(index) and index < len(names) and len(set(names)) == len(names)):
+    record: Record = population if isinstance(population, dict) else {}
+    names, index = record.get("names"), record.get("index")
+    if not isinstance(names, list) or not is_count(index) or not all(map(is_plain, names)):
+        raise ValueError("its group is not one of runs")
+    if index >= len(names) or len(set(names)) < len(names):
         raise ValueError("its group is not one of runs")
     return names, index
+
+
+def is_plain(name: Any) -> bool:
+    """Whether it is the name of something in a folder, and leads nowhere else."""
+    return is_text(name) and name not in ("", ".", "..") and not {"/", "\\"} & set(name)
 
 
 def is_valid(log: str, record: Record) -> bool:

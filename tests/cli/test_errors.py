@@ -11,9 +11,12 @@ import filelock
 import numpy as np
 import pytest
 
+from chary.data import formats
+from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.training.start import open_run
 from tests.conftest import call_chary, make_columns, run_chary
+from tests.synthetic import synthetic_run
 
 Files = dict[str, bytes]
 
@@ -273,7 +276,7 @@ def test_a_table_of_runs_with_an_incomplete_config(run: Path) -> None:
     (run / "config.json").write_text('{"algorithm": "bc"}')
     result = call_chary("runs", run, "--json")
     assert result.returncode == 0 and json.loads(result.stdout)["rows"] == []
-    assert f"{run}/config.json: damaged" in result.stderr and "Skipped" in result.stderr
+    assert f"{run}/config.json: damaged" in result.stderr and "skipped" in result.stderr
 
 
 def test_a_table_of_runs_with_log_lines_that_mean_nothing(run: Path) -> None:
@@ -373,3 +376,35 @@ def test_tables_and_pages_agree_on_speed(finished: Path, tmp_path: Path) -> None
     page = json.loads(call_chary("report", run, "--json").stdout)
     assert row["steps_per_s"] == pytest.approx(40 / 12)
     assert page["runs"][0]["speed"] == pytest.approx(row["steps_per_s"], rel=1e-5)
+
+
+@pytest.mark.parametrize("text", ['{"step": 1', "[]", '{"step": "x"}', "[" * 900 + "]" * 900])
+def test_one_odd_folder_does_not_end_the_table(tmp_path: Path, text: str) -> None:
+    for name in ("bad", "good"):
+        synthetic_run(tmp_path / name, lines=2, evaluations=1, maze=False)
+    (tmp_path / "bad" / "diverged.json").write_text(text)
+    os.mkfifo(tmp_path / "bad" / "data.json.new")
+    result = call_chary("runs", tmp_path, "--json")
+    rows = json.loads(result.stdout)["rows"]
+    assert [row["diverged"] for row in rows] == [False, False]
+    assert "bad/diverged.json: cannot be read" in result.stderr
+
+
+def test_names_are_printed_as_text(tmp_path: Path) -> None:
+    name = os.fsdecode(b"[red]\xff\x1b[2J")
+    folder = synthetic_run(tmp_path / name, lines=2, evaluations=1, maze=False)
+    folder.write_config({**folder.config, "dataset": {"name": "[/x]\x1b]52;c;aGk=\x07"}})
+    folder.append("evals", {**folder.read("evals")[-1], "step": 300, "act": "[/red]"})
+    for words in (["runs", tmp_path], ["report", tmp_path, "--format", "md", "--out", "r.md"]):
+        result = call_chary(*words, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert "\x1b" not in result.stdout + result.stderr
+    assert "[red]" in (tmp_path / "r.md").read_text()
+
+
+def test_sizes_that_no_machine_has_are_refused(tmp_path: Path, dataset: Dataset) -> None:
+    formats.write(dataset, data_file := tmp_path / "d.npz")
+    words = ["train", "bc", "--dataset", data_file, "--run", tmp_path / "run"]
+    assert "below 2147483648" in refused(*words, "--steps", 99999999999999999999)
+    assert "GB of memory" in refused(*words, "--hidden", 10**6, 10**6)
+    assert not (tmp_path / "run").exists()

@@ -42,7 +42,7 @@ def logged_step(metrics: Path) -> int:
 
 
 KILLS = int(os.environ.get("CHARY_KILLS", "2"))
-"""Moments at which a run is killed; `make torture` takes more, and a second algorithm."""
+"""Moments at which a run is killed; with more there is a second algorithm, too."""
 
 
 def kill_and_resume(command: list[str], run: Path, steps: int, kills: int) -> list[str]:

@@ -39,7 +39,9 @@ def test_it_is_the_episode_of_the_evaluation(
         if kind == "png":
             assert picture.size == (6 * video.STRIP, 8)
         else:
-            assert getattr(picture, "n_frames", 1) <= video.FRAMES  # equal frames of a film may be one
+            assert (
+                getattr(picture, "n_frames", 1) <= video.FRAMES
+            )  # equal frames of a film may be one
             assert picture.size == (6, 8)
 
 
