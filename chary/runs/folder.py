@@ -143,11 +143,13 @@ class RunFolder:
         return record
 
     def foreign(self) -> list[str]:
-        """Names in the folder, or among the diagnostics, that are not of a run."""
+        """Names in the folder, among the diagnostics or the rows, that are not of a run."""
         own = sorted(entry.name for entry in self.path.iterdir() if entry.name not in NAMES)
-        beside = sorted((self.path / "diagnostics").glob("*"))
         odd = [
-            f"diagnostics/{f.name}" for f in beside if f.suffix != ".npz" or not f.stem.isdecimal()
+            f"{below}/{f.name}"
+            for below in ("diagnostics", "online")
+            for f in sorted((self.path / below).glob("*"))
+            if f.suffix != ".npz" or not f.stem.isdecimal()
         ]
         return [name for name in [*own, *odd] if not Path(name).name.startswith(".")]
 
@@ -162,7 +164,7 @@ class RunFolder:
                 kept = [record for record in self.read(log) if record["step"] <= step]
                 text = "".join(json.dumps(record) + "\n" for record in kept)
                 write_whole(self.path / f"{log}.jsonl", text)
-        for path in (*self.diagnostics(), *self._numbered("online")):
+        for path in (*self.diagnostics(), *self.row_files()):
             if int(path.stem) > step:
                 path.unlink()
 
@@ -204,9 +206,13 @@ class RunFolder:
         """Keep what happened in the task since the rows that were kept last."""
         _save_arrays(self.path / "online" / f"{step}.npz", arrays)
 
+    def row_files(self) -> list[Path]:
+        """Files of what happened in the task, oldest first."""
+        return self._numbered("online")
+
     def rows(self, step: int | None = None) -> Iterator[dict[str, np.ndarray]]:
         """What happened in the task, up to a step or in all, file by file."""
-        for path in self._numbered("online"):
+        for path in self.row_files():
             if step is None or int(path.stem) <= step:
                 try:
                     yield _load_arrays(path)
