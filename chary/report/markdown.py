@@ -180,34 +180,37 @@ def _results(data: Record) -> list[str]:
 
 
 def _online(data: Record) -> Any:
-    """Evaluations, acted episodes and the critics' spread of each method's first run in its task."""
-    seen: dict[str, Record] = {}
+    """For each dataset, the results and the critics' spread of each method's first run in its task."""
+    seen: dict[tuple[str, str], Record] = {}
     for run in data["runs"]:
         if run["online"]:
-            seen.setdefault(data["groups"][run["group"]]["method"], run)
+            seen.setdefault((run["dataset"], data["groups"][run["group"]]["method"]), run)
+    datasets = list(dict.fromkeys(dataset for dataset, _ in seen))
     if not seen:
         return None
-    figure, (left, right) = _panels(2)
+    figure, axes = _panels(2 * len(datasets))
     colours = _colours(data)
-    for method, run in seen.items():
-        found, colour, label = run["online"], colours[method], as_text(method)
-        evaluated, acted = found["evaluations"], found["acted"]
-        left.plot(
-            evaluated["step"], evaluated["value"], "o-", color=colour, markersize=3, label=label
-        )
-        left.plot(acted["step"], acted["value"], ":", color=colour, linewidth=1.2)
-        for start, stop in found["guarded"]:
-            left.axvspan(start, stop, color=colour, alpha=0.13, linewidth=0)
-        if "online/std" in run["metrics"]:
-            spread = np.array(run["metrics"]["online/std"], np.float64)
-            right.plot(run["metrics"]["step"], spread, color=colour)
-    measures = dict.fromkeys(LABELS[run["online"]["measure"]] for run in seen.values())
-    left.set(title="evaluations, acted episodes (dotted), guard (shaded)")
-    left.set_ylabel(" or ".join(measures))
-    right.set(title="std at the actions taken", ylabel="learner's reward units")
-    for axis in (left, right):
-        axis.set_xlabel(step_label(seen.values()))
-    left.legend(fontsize=7, frameon=False)
+    for left, right, dataset in zip(axes[::2], axes[1::2], datasets, strict=True):
+        mine = {method: run for (where, method), run in seen.items() if where == dataset}
+        for method, run in mine.items():
+            found, colour = run["online"], colours[method]
+            evaluated, acted = found["evaluations"], found["acted"]
+            left.plot(
+                evaluated["step"], evaluated["value"], "o-", color=colour, markersize=3,
+                label=as_text(method),
+            )  # fmt: skip
+            left.plot(acted["step"], acted["value"], ":", color=colour, linewidth=1.2)
+            for start, stop in found["guarded"]:
+                left.axvspan(start, stop, color=colour, alpha=0.13, linewidth=0)
+            if "online/std" in run["metrics"]:
+                spread = np.array(run["metrics"]["online/std"], np.float64)
+                right.plot(run["metrics"]["step"], spread, color=colour)
+        measures = dict.fromkeys(LABELS[run["online"]["measure"]] for run in mine.values())
+        title = as_text(f"{dataset}: evaluations, acted episodes (dotted), guard (shaded)")
+        left.set(title=title, xlabel=step_label(mine.values()), ylabel=" or ".join(measures))
+        title = as_text(f"{dataset}: std at the actions taken")
+        right.set(title=title, xlabel=step_label(mine.values()), ylabel="learner's reward units")
+        left.legend(fontsize=7, frameon=False)
     return figure
 
 

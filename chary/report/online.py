@@ -101,7 +101,7 @@ def _result(story: RunStory, measure: str, evaluated: Points) -> Record:
     return {
         "measure": measure,
         "before": evaluated[0][1] if later or at_start else None,
-        "after": evaluated[-1][1] if later else None,
+        "after": evaluated[-1][1] if later or (evaluated and not at_start) else None,
         "regret": 1.0 - float(np.mean(later)) if later and measure == "success" else None,
         "lowest": lowest and {"step": lowest[0], "value": lowest[1]},
         "episodes": len(story.episodes),
@@ -117,7 +117,7 @@ def _sentence(found: Record, story: RunStory) -> str:
         return _percent(value) if found["measure"] == "success" else f"{value:.4g}"
 
     measure, lowest = found["measure"], found["lowest"]
-    if found["after"] is not None:
+    if found["before"] is not None and found["after"] is not None:
         regret = "" if found["regret"] is None else f"regret {found['regret']:.2f}, "
         low = f"lowest evaluation {shown(lowest['value'])} at step {lowest['step']:,}"
         change = f"from {shown(found['before'])} to {shown(found['after'])}"

@@ -107,8 +107,7 @@ function taskChoice(data) {
   return tasks.length > 1 ? menu : null;
 }
 
-const QUARTERS = ["First", "Second", "Third", "Last"];
-
+// Runs that learn in their task.
 const online = {
   id: "online",
   title: "Learning in the task",
@@ -127,24 +126,23 @@ const online = {
       runs.some((run) => run.online.maps) ? el("div", { id: "online-maps" },
         el("h3", {}, "Where it went"),
         el("p", {}, "Dots are places that the run came to, in each quarter of its steps. Colours are the logged data (lighter is more, logarithmic): dots without colour behind them lie where the data has nothing. Star: goal, circle: start."),
-        el("div", { class: "figures maps" }, QUARTERS.map((quarter, i) => figure(`online-map-${i}`, `${quarter} quarter`, "")))) : null,
+        el("div", { class: "figures maps" }, [0, 1, 2, 3].map((i) => figure(`online-map-${i}`, "", "")))) : null,
     ];
   },
   draw(data) {
     fill(document.getElementById("online-results"), data.runs.filter((run) => run.online).map((run) => el("li", {}, el("b", {}, run.name), `: ${run.online.sentence}`)));
     const run = data.runs.find((each) => each.name === memory.chosen["online-run"]), found = run.online, uirevision = run.name;
     const steps = axis(stepsOf([run]), { rangemode: "tozero" });
-    const succeeds = found.measure === "success";
     const guard = { type: "scatter", mode: "lines", name: "guard up", x: found.guarded.flatMap(([from, to]) => [from, from, to, to, null]), y: found.guarded.flatMap(() => [0, 1, 1, 0, null]),
       fill: "toself", fillcolor: faint(colour(3), 0.16), line: { width: 0.5, color: faint(colour(3), 0.3) }, yaxis: "y2", hoverinfo: "skip" };
     show("online-curve", [...(found.guarded.length ? [guard] : []),
       line("acted, mean of 20", found.acted.step, found.acted.value, colour(1), { trace: { mode: "lines", line: { color: colour(1), width: 1.4 } } }),
       line("evaluated", found.evaluations.step, found.evaluations.value, colour(0), { trace: { mode: "lines+markers" } })],
-    { x: steps, y: axis(NAMES[found.measure], succeeds ? { range: [-0.03, 1.03] } : {}), yaxis2: { overlaying: "y", side: "right", visible: false, range: [0, 1], fixedrange: true }, showlegend: true, uirevision });
+    { x: steps, y: axis(found.measure, found.measure === "success" ? { range: [-0.03, 1.03] } : {}), yaxis2: { overlaying: "y", side: "right", visible: false, range: [0, 1], fixedrange: true }, showlegend: true, uirevision });
     const logged = (name, key, hex, more) => (run.metrics[key] ? [line(name, run.metrics.step, run.metrics[key], hex, more)] : []);
     show("online-explore", [...logged("std", "online/std", colour(4)), ...logged("weight of the std", "online/beta", colour(1), { dash: "dot", trace: { yaxis: "y2" } }),
       ...logged("pessimism left", "online/pessimism", colour(3), { dash: "dash", trace: { yaxis: "y2" } })],
-    { x: steps, y: axis("std of the members", { rangemode: "tozero" }), yaxis2: axis("weight, share", { overlaying: "y", side: "right", showgrid: false }), showlegend: true, uirevision });
+    { x: steps, y: axis("std of the members", { rangemode: "tozero" }), yaxis2: axis("weight, share", { overlaying: "y", side: "right", showgrid: false, tickmode: "auto" }), showlegend: true, uirevision });
     const place = document.getElementById("online-maps");
     const summary = data.datasets.find((each) => each.fingerprint === run.made_by.fingerprint)?.summary;
     if (!place) return;
@@ -152,7 +150,7 @@ const online = {
     if (place.hidden) return;
     found.maps.forEach((map, i) => {
       const figure = document.getElementById(`online-map-${i}`).parentElement;
-      figure.querySelector("figcaption").textContent = map.from > run.step ? `Steps ${number(map.from)} to ${number(map.to)}: not yet` : `Steps ${number(map.from)} to ${number(map.to)}`;
+      figure.querySelector("b").textContent = `Steps ${number(map.from)} to ${number(map.to)}`;
       coverage(`online-map-${i}`, summary, null, map);
     });
   },
