@@ -127,6 +127,7 @@ def test_long_runs_are_thinned_over_all_environments(tmp_path: Path) -> None:
     files = online._files(flutter, online._stride(flutter, 400))
     steps = np.concatenate([rows.steps for rows in files])
     assert len(steps) == len(places) and set((steps % 4).tolist()) == {0, 1, 2, 3}
+    assert len(set(np.diff(steps).tolist())) == 1  # evenly, also from one file to the next
     for number, episode in enumerate(flutter.episodes):
         episode["guard"] = number % 2 == 0
     spans = online.online_data(flutter, 10)
