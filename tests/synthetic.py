@@ -55,6 +55,73 @@ def synthetic_run(
     return folder
 
 
+def acting_run(
+    path: Path,
+    *,
+    episodes: int = 60,
+    length: int = 50,
+    files: int = 6,
+    environments: int = 5,
+    success: bool = True,
+    guarded: tuple[int, int] = (20, 30),
+    **settings: Any,
+) -> RunFolder:
+    """Write a run that learns in its task: a third of the way nothing succeeds, then all does. Episodes
+    are as long as each other, and the guard is up in those between two numbers.
+
+    It walks along the maze's diagonal, from one corner in its first row to the other in its last.
+    """
+    steps = episodes * length
+    folder = synthetic_run(path, lines=1, evaluations=0, **settings)
+    acting = {
+        "explore": "ucb",
+        "environments": environments,
+        "guard": True,
+        "parent": "runs/parent",
+    }
+    run = {**folder.config["run"], "steps": steps}
+    folder.write_config({**folder.config, "run": run, "online": acting})
+    for log in ("metrics", "timing"):
+        (path / f"{log}.jsonl").unlink()
+    rng = np.random.default_rng(0)
+    for number in range(1, files + 1):
+        step, share = steps * number // files, number / files
+        line = {
+            "online/beta": 5.0 * share - 4.0,
+            "online/pessimism": 1.0 - share,
+            "online/std": share,
+        }
+        learned = {"critic/td": 1.0 / number} if number > 1 else {}  # nothing in the warm-up
+        folder.append("metrics", {"step": step, **learned, **line, "online/rows": float(step)})
+        folder.append("timing", {"step": step, "steps_per_s": 100.0, "time": 1.7e9 + number})
+        folder.save_diagnostics(step, _diagnostics(rng, healthy, share, True))
+        rows = np.arange(steps * (number - 1) // files, step)
+        ends = (rows // environments) % length == length - 1
+        at = np.repeat(5.0 * rows[:, None] / (steps - 1), 4, axis=1).astype(np.float32)
+        kept = {"observations": at, "rewards": ends.astype(np.float32), "terminals": ends & success}
+        folder.save_rows(step, {**kept, "timeouts": ends & (not success)})
+    for number in range(files + 1):
+        share = max(0.0, 1.5 * number / files - 0.5)
+        line = _evaluation(steps * number // files, np.full(EPISODES, share))
+        folder.append("evals", {**line, "success": share if success else None})
+    for number in range(episodes):
+        turn, environment = divmod(number, environments)
+        won = number >= episodes // 3
+        folder.append(
+            "episodes",
+            {
+                "step": (turn * length + length - 1) * environments + environment + 1,
+                "environment": environment,
+                "episode": turn,
+                "return": float(won),
+                "length": length,
+                "success": won if success else None,
+                "guard": guarded[0] <= number < guarded[1],
+            },
+        )
+    return folder
+
+
 def _config(
     path: Path, steps: int, seed: int, dataset: str, algorithm: str, settings: dict[str, Any]
 ) -> dict[str, Any]:

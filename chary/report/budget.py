@@ -34,8 +34,9 @@ RESAMPLES, TRIALS_EACH = 200, 25
 """Times that the runs are drawn again, and choices among each of these sets."""
 MOST_TRIED = 100
 """Policies up to which the expected maximum is shown."""
-SHARED = ("act", "fingerprint")
-"""Settings that policies have in common if one is to choose among them: how they act, on what data."""
+SHARED = ("training", "act", "fingerprint")
+"""Settings that policies have in common if one is to choose among them: how they act, on what data, and
+whether they learned from that alone."""
 
 
 class Curve(NamedTuple):

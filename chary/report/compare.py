@@ -23,6 +23,7 @@ from chary.runs.schema import Record, is_number
 BOOKKEEPING = {
     "seed", "run", "dataset", "data_file", "log_every", "eval_every", "eval_episodes",
     "final_episodes", "checkpoint_minutes", "tensorboard", "return_range", "chunk", "devices", "matmul",
+    "parent", "step_seconds",
 }  # fmt: skip
 """Settings that do not change what is learned, or that are shown elsewhere."""
 MOST_METHODS = 12
@@ -91,12 +92,15 @@ class Group:
 def group_runs(stories: Sequence[RunStory]) -> list[Group]:
     """Runs with the same settings together, in the order in which they were found."""
     varied = varied_settings(stories)
+    acting = {key for story in stories for key in story.part("online")}
     worst = {dataset: _worst(stories, dataset) for dataset in {s.dataset for s in stories}}
     measures = {story.dataset: story.measure for story in stories if story.measure}
     groups: dict[tuple[str, ...], Group] = {}
     for story in stories:
         settings = settings_of(story)
-        changes = {key: settings.get(key) for key in varied[story.algorithm]}
+        # Settings of acting are those of runs that act; others lack them.
+        own = [k for k in varied[story.algorithm] if story.is_online or k not in acting]
+        changes = {key: settings.get(key) for key in own}
         key = (story.algorithm, repr(changes), story.dataset)
         dataset = story.dataset
         measure = measures.get(dataset)
@@ -139,10 +143,12 @@ def varied_settings(stories: Sequence[RunStory]) -> dict[str, list[str]]:
 
 def settings_of(story: RunStory) -> dict[str, Any]:
     """Everything in a run's config that may change what it learns."""
-    settings = {**story.part("settings"), **story.part("run")}
+    online = story.part("online")
+    settings = {**story.part("settings"), **story.part("run"), **online}
     kept = {key: _as_value(value) for key, value in settings.items() if key not in BOOKKEEPING}
     # Main numbers by samples are not those of the mode, with or without samples beside them.
-    return {**kept, "act": story.act, "fingerprint": story.fingerprint[:12]}
+    training = "offline" if not online else "fine-tuned" if online.get("parent") else "online"
+    return {**kept, "training": training, "act": story.act, "fingerprint": story.fingerprint[:12]}
 
 
 def _as_value(value: Any) -> Any:

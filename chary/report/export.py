@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from chary.host.files import refuse_folder, write_result
-from chary.report.figures import LABELS
+from chary.report.figures import LABELS, speed_label, step_label
 from chary.runs.schema import Record
 
 EPISODES = (0, 10, 25, 50, 100)
@@ -33,7 +33,8 @@ class Table(NamedTuple):
 
 def report_tables(data: Record) -> list[Table]:
     """All that have rows, from the page's data."""
-    tables = [_summary(data), *_statistics(data), selected(data), *budget_tables(data)]
+    tables = [_summary(data), _online(data), *_statistics(data), selected(data)]
+    tables += budget_tables(data)
     tables.append(critics(data))
     return [table for table in [*tables, reproduction(data)] if table.rows]
 
@@ -52,12 +53,32 @@ def _summary(data: Record) -> Table:
     columns = {
         "algorithm": "algorithm", "setting": "setting", "dataset": "dataset", "seeds": "seeds",
         "diverged": "diverged runs", "measure": "measure", "last": "last", "sampled": "sampled",
-        "best": "best", "step": "gradient steps", "speed": "updates/s", "seconds": "time a run (s)",
-        "verdict": "critics",
+        "best": "best", "step": step_label(data["groups"]), "speed": speed_label(data["groups"]),
+        "seconds": "time a run (s)", "verdict": "critics",
     }  # fmt: skip
     if not any(group["sampled"] for group in data["groups"]):
         del columns["sampled"]
     return Table("summary", "Summary", columns, rows)
+
+
+def _online(data: Record) -> Table:
+    """What came of learning in the task."""
+    rows = [
+        {
+            "run": run["name"],
+            **found,
+            "measure": LABELS[found["measure"]],
+            "lowest": found["lowest"] and found["lowest"]["value"],
+        }
+        for run in data["runs"]
+        if (found := run["online"])
+    ]
+    columns = {
+        "run": "run", "measure": "measure", "before": "before", "after": "after", "regret": "regret",
+        "lowest": "lowest evaluation", "episodes": "acted episodes",
+        "succeeded": "succeeded (share of episodes)", "guard": "guard up (share of episodes)",
+    }  # fmt: skip
+    return Table("online", "Learning in the task", columns, rows)
 
 
 def _statistics(data: Record) -> list[Table]:

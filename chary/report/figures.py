@@ -1,10 +1,12 @@
 """What figures have in common, and how they become files: whole or not at all."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chary.errors import CharyError, printable
 from chary.host.files import whole
+from chary.runs.schema import Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,6 +16,19 @@ LONGEST = 100
 MOST_BANDS = 5
 """With more curves than this, bands around them hide one another."""
 LABELS = {"success": "success", "score": "normalised score", "return": "return"}
+
+
+def step_label(runs: Iterable[Record]) -> str:
+    """What the steps of these runs, or groups of runs, are."""
+    online = {bool(run["online"]) for run in runs}
+    if len(online) > 1:
+        return "gradient or environment steps"
+    return "environment steps" if True in online else "gradient steps"
+
+
+def speed_label(runs: Iterable[Record]) -> str:
+    """What their speed counts."""
+    return "steps/s" if any(run["online"] for run in runs) else "updates/s"
 
 
 def figure_kind(destination: Path) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from chary.errors import CharyError
 from chary.host.files import jsonable
 from chary.report.health import Health, examine
-from chary.report.page_data import curve_points, overview, run_data
+from chary.report.page_data import curve_points, datasets, overview, run_data
 from chary.report.story import RunStory, read_run
 from chary.runs.folder import NAMES, find_runs
 from chary.runs.schema import Record
@@ -32,7 +32,7 @@ PATIENCE = 60.0
 """Seconds without a word for which a run is taken to be at work, at least: it may be compiling."""
 WATCHED = sorted(NAMES - {"checkpoints", "tensorboard"})
 """What is read of a run."""
-EXAMINED = {"config.json", "data.json", "diagnostics"}
+EXAMINED = {"config.json", "data.json", "diagnostics", "online"}
 """What its ensemble's health is read from."""
 
 Signature = dict[str, tuple[int, int, int] | None]
@@ -129,6 +129,7 @@ class Follower:
             names = [story.name for story in stories]
             self._overview = {
                 **overview(stories, parts, points, problems),
+                "datasets": datasets([story for story in stories if story.is_online]),
                 "names": names,
                 "unread": self._unread,
             }

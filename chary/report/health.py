@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from chary.report.online import rewards_seen
 from chary.report.statistics import area_under_roc
 from chary.report.story import RunStory
 from chary.runs.schema import is_number
@@ -224,12 +225,13 @@ def effective_members(values: np.ndarray) -> float:
 
 
 def return_bounds(story: RunStory) -> tuple[float, float] | None:
-    """The smallest and largest discounted return of any episode with rewards like the data's.
+    """The smallest and largest discounted return of any episode with rewards like the data's, and like
+    those that the task gave to a run that learns in it.
 
     An episode is worth between what going on for ever pays and what ending at once pays:
     r (1 - gamma^t) / (1 - gamma) + gamma^t r_end lies between r / (1 - gamma) and r_end for every t.
     """
-    rewards = story.data.get("rewards", {})
+    rewards, seen = story.data.get("rewards", {}), rewards_seen(story)
     transform = story.part("scaling", "reward")
     discount = _number(story.part("settings").get("discount"))
     scale, shift = _number(transform.get("scale")), _number(transform.get("shift"))
@@ -237,7 +239,8 @@ def return_bounds(story: RunStory) -> tuple[float, float] | None:
         return None
     worths: list[float] = []
     for kind, worth in (("going_on", 1.0 / (1.0 - discount)), ("ending", 1.0)):
-        worths += [scale * (reward + shift) * worth for reward in rewards.get(kind) or ()]
+        known = (*(rewards.get(kind) or ()), *seen[kind])
+        worths += [scale * (reward + shift) * worth for reward in known]
     return (min(worths), max(worths)) if worths else None
 
 

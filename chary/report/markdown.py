@@ -8,7 +8,15 @@ import numpy as np
 from chary.host.files import refuse_folder
 from chary.host.terminal import duration
 from chary.report.export import Table, budget_tables, critics, reproduction, selected
-from chary.report.figures import LABELS, MOST_BANDS, as_text, palette, save_figure
+from chary.report.figures import (
+    LABELS,
+    MOST_BANDS,
+    as_text,
+    palette,
+    save_figure,
+    speed_label,
+    step_label,
+)
 from chary.report.statistics import LEVEL
 from chary.report.tables import markdown_table, write_page
 from chary.runs.schema import Record
@@ -32,6 +40,7 @@ def write_markdown(data: Record, destination: Path) -> None:
     shown: list[str] = []
     for name, title, draw in (
         ("curves", "Learning curves", _curves),
+        ("online", "Learning in the task", _online),
         ("statistics", "Across seeds and tasks", _statistics),
         ("budget", "Choosing a policy", _budget),
         ("health", "Disagreement and calibration", _health),
@@ -40,7 +49,8 @@ def write_markdown(data: Record, destination: Path) -> None:
         if figure is not None:
             path = destination.with_name(f"{destination.stem}-{name}.png")
             save_figure(figure, path)
-            shown.append(f"## {title}\n\n![{title}]({path.name})")
+            words = "\n".join(_results(data)) + "\n\n" if name == "online" else ""
+            shown.append(f"## {title}\n\n{words}![{title}]({path.name})")
     budget = [
         *map(_section, budget_tables(data)),
         *(data["budget"] or {"left_out": []})["left_out"],
@@ -58,7 +68,7 @@ def write_markdown(data: Record, destination: Path) -> None:
         f"intervals ({', '.join(_measures(data)) or 'nothing was evaluated'}). The last column is the "
         "gravest verdict on the critics of these runs."
     ]
-    columns = dict(COLUMNS)
+    columns = {**COLUMNS, "speed": speed_label(data["groups"])}
     if any(group["sampled"] for group in data["groups"]):
         notes.append(
             "Policies act by their mode; `sampled` is the last evaluation with sampled actions."
@@ -155,10 +165,52 @@ def _curves(data: Record) -> Any:
                 axis.fill_between(steps, low, high, color=colour, alpha=0.13, linewidth=0)
         axis.set(
             title=as_text(dataset),
-            xlabel="gradient steps",
+            xlabel=step_label(data["groups"][index] for index in members),
             ylabel=LABELS[data["groups"][members[0]]["measure"]],
         )
         axis.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _results(data: Record) -> list[str]:
+    """A sentence for each run that learns in its task."""
+    return [
+        f"- `{run['name']}`: {run['online']['sentence']}" for run in data["runs"] if run["online"]
+    ]
+
+
+def _online(data: Record) -> Any:
+    """For each dataset, the results and the critics' spread of each method's first run in its task."""
+    seen: dict[tuple[str, str], Record] = {}
+    for run in data["runs"]:
+        if run["online"]:
+            seen.setdefault((run["dataset"], data["groups"][run["group"]]["method"]), run)
+    datasets = list(dict.fromkeys(dataset for dataset, _ in seen))
+    if not seen:
+        return None
+    figure, axes = _panels(2 * len(datasets))
+    colours = _colours(data)
+    for left, right, dataset in zip(axes[::2], axes[1::2], datasets, strict=True):
+        mine = {method: run for (where, method), run in seen.items() if where == dataset}
+        for method, run in mine.items():
+            found, colour = run["online"], colours[method]
+            evaluated, acted = found["evaluations"], found["acted"]
+            left.plot(
+                evaluated["step"], evaluated["value"], "o-", color=colour, markersize=3,
+                label=as_text(method),
+            )  # fmt: skip
+            left.plot(acted["step"], acted["value"], ":", color=colour, linewidth=1.2)
+            for start, stop in found["guarded"]:
+                left.axvspan(start, stop, color=colour, alpha=0.13, linewidth=0)
+            if "online/std" in run["metrics"]:
+                spread = np.array(run["metrics"]["online/std"], np.float64)
+                right.plot(run["metrics"]["step"], spread, color=colour)
+        measures = dict.fromkeys(LABELS[run["online"]["measure"]] for run in mine.values())
+        title = as_text(f"{dataset}: evaluations, acted episodes (dotted), guard (shaded)")
+        left.set(title=title, xlabel=step_label(mine.values()), ylabel=" or ".join(measures))
+        title = as_text(f"{dataset}: std at the actions taken")
+        right.set(title=title, xlabel=step_label(mine.values()), ylabel="learner's reward units")
+        left.legend(fontsize=7, frameon=False)
     return figure
 
 
@@ -242,9 +294,10 @@ def _health(data: Record) -> Any:
         if kept := found["calibration"]:
             right.plot(kept["step"], kept["mean"], color=colour, label=label)
             right.plot(kept["step"], kept["achieved"], color=colour, linestyle=":")
-    left.set(title="std, action-dependent part: logged, random (dotted)", xlabel="gradient steps")
-    right.set(title="expected at the start, achieved (dotted)", xlabel="gradient steps")
+    left.set_title("std, action-dependent part: logged, random (dotted)")
+    right.set_title("expected at the start, achieved (dotted)")
     for axis in (left, right):
+        axis.set_xlabel(step_label(seen.values()))
         axis.set_ylabel("learner's reward units", fontsize=9)
     left.legend(fontsize=7, frameon=False)
     return figure

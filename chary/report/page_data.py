@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.report import budget, compare, health, maps, verdicts
+from chary.report import budget, compare, health, maps, online, verdicts
 from chary.report.compare import Group
 from chary.report.health import ACTIONS, LATER, Actions, Health, Look, Sweep
 from chary.report.statistics import LEVEL, bootstrap_each
@@ -46,7 +46,7 @@ def page_data(
         "budget": budget.budgets(groups),
         "selections": selections,
         "mazes": found,
-        "datasets": _datasets(stories),
+        "datasets": datasets(stories),
     }
     return {**data, "runs": runs, **_plain(more)}
 
@@ -103,6 +103,7 @@ def run_data(story: RunStory, examined: Health | None, points: int) -> Record:
         "metrics": {name: column[kept] for name, column in story.metrics.items()},
         "verdicts": [v._asdict() for v in verdicts.judge(story, examined)],
         "health": _health(examined, story) if examined else None,
+        "online": online.online_data(story, points),
         "made_by": {
             "command": story.config.get("command", ""),
             "chary": story.config.get("chary", ""),
@@ -241,6 +242,7 @@ def _group(group: Group, runs: Sequence[Record]) -> Record:
         "diverged": sum(run.diverged is not None for run in group.runs),
         "worst": group.worst.get(group.measure or ""),
         "verdict": gravest,
+        "online": any(run.is_online for run in group.runs),
     }
 
 
@@ -270,7 +272,7 @@ def _learning(group: Group) -> Record:
     return curves
 
 
-def _datasets(stories: Sequence[RunStory]) -> list[Record]:
+def datasets(stories: Sequence[RunStory]) -> list[Record]:
     """Each dataset once, by its fingerprint."""
     found: dict[str, Record] = {}
     for story in stories:
@@ -285,7 +287,7 @@ def _datasets(stories: Sequence[RunStory]) -> list[Record]:
                 "action_size": described.get("action_size"),
                 "summary": story.data or None,
             }
-    return list(found.values())
+    return _plain(list(found.values()))
 
 
 def _plain(value: Any) -> Any:

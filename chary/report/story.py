@@ -40,6 +40,8 @@ class RunStory:
     metrics: Columns
     timing: list[Record]
     evaluations: list[Record]
+    episodes: list[Record]
+    """Acted for learning, in runs that learn in their task."""
     data: Record
     """What was noted of the data when training began; empty in older folders."""
     diverged: str | None
@@ -59,6 +61,11 @@ class RunStory:
     def fingerprint(self) -> str:
         """Of the data; empty where it is not known."""
         return str(self.part("dataset").get("fingerprint") or "")
+
+    @property
+    def is_online(self) -> bool:
+        """Whether the run learns in its task: its steps are then those of the environment."""
+        return bool(self.part("online"))
 
     def names(self, kind: str) -> list[str]:
         """Names of the columns of observations or actions; empty where the data has none."""
@@ -207,6 +214,7 @@ def read_run(path: Path, *, name: str | None = None) -> RunStory:
         metrics=_columns(logs["metrics"]),
         timing=logs["timing"],
         evaluations=logs["evals"],
+        episodes=logs["episodes"],
         data=_data(folder, warnings),
         diverged=_diverged(folder, warnings),
         warnings=warnings,

@@ -109,6 +109,7 @@ def _range(story: RunStory, health: Health) -> list[Verdict]:
         return []
     low, high = health.bounds
     slack = SLACK * (high - low)
+    known = "the data's and the task's" if story.is_online else "the data's"
     top, bottom = (float(pick([np.nanmean(v) for v in believed])) for pick in (max, min))
     if top > high + slack:
         return [
@@ -116,7 +117,7 @@ def _range(story: RunStory, health: Health) -> list[Verdict]:
                 "bad",
                 "above",
                 "Q exceeds the largest possible return",
-                f"The members' mean is {_short(top)}, but rewards like the data's add up to no more "
+                f"The members' mean is {_short(top)}, but rewards like {known} add up to no more "
                 f"than {_short(high)}: the critics overestimate.",
                 _more_pessimism(story),
             )
@@ -127,7 +128,7 @@ def _range(story: RunStory, health: Health) -> list[Verdict]:
                 "bad",
                 "below",
                 "Q is below the smallest possible return",
-                f"The members' mean is {_short(bottom)}, but rewards like the data's add up to no less "
+                f"The members' mean is {_short(bottom)}, but rewards like {known} add up to no less "
                 f"than {_short(low)}: pessimism feeds on itself.",
                 _less_pessimism(story),
             )

@@ -183,12 +183,12 @@ class RunFolder:
         return record
 
     def foreign(self) -> list[str]:
-        """Names in the folder, or among the diagnostics, that are not of a run."""
+        """Names in the folder, among the diagnostics or the rows, that are not of a run."""
         own = sorted(entry.name for entry in self.path.iterdir() if entry.name not in NAMES)
-        beside = sorted((self.path / "diagnostics").glob("*"))
         odd = [
-            f"diagnostics/{f.name}"
-            for f in beside
+            f"{below}/{f.name}"
+            for below in ("diagnostics", "online")
+            for f in sorted((self.path / below).glob("*"))
             if f.suffix != ".npz" or not checkpoints.is_step(f.stem)
         ]
         return [name for name in [*own, *odd] if not Path(name).name.startswith(".")]
@@ -218,7 +218,7 @@ class RunFolder:
                 )
             if len(kept) < len(lines) or (kept and not kept[-1].endswith(b"\n")):
                 _write_lines(path, kept)
-        for path in (*self.diagnostics(), *self._numbered("online")):
+        for path in (*self.diagnostics(), *self.row_files()):
             if int(path.stem) > step:
                 path.unlink()
 
@@ -311,9 +311,13 @@ class RunFolder:
         """Keep what happened in the task since the rows that were kept last."""
         _save_arrays(self.path / "online" / f"{step}.npz", arrays)
 
+    def row_files(self) -> list[Path]:
+        """Files of what happened in the task, oldest first."""
+        return self._numbered("online")
+
     def rows(self, step: int | None = None) -> Iterator[dict[str, np.ndarray]]:
         """What happened in the task, up to a step or in all, file by file."""
-        for path in self._numbered("online"):
+        for path in self.row_files():
             if step is None or int(path.stem) <= step:
                 try:
                     yield read_arrays(path)

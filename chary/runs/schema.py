@@ -161,8 +161,10 @@ AXES = {
     "map_y": ("y",),
     "paths": ("place", "coordinate"),
     "path_lengths": ("path",),
+    "observations": ("row", "observation"),
+    **dict.fromkeys(("rewards", "terminals", "timeouts"), ("row",)),
 }
-"""Of the arrays that are read of a run's diagnostics; axes of one name are equally long in a file."""
+"""Of the arrays that are read of diagnostics and rows; axes of one name are equally long in a file."""
 MAY_BE_EMPTY = {"place", "coordinate", "path"}
 
 
@@ -178,7 +180,7 @@ def require_summary(data: Record) -> None:
 
 
 def require_shapes(arrays: "dict[str, np.ndarray]") -> None:
-    """Refuse arrays that are not what a run's diagnostics hold."""
+    """Refuse arrays that are not what a run's diagnostics, or its rows, hold."""
     sizes: dict[str, int] = {}
     for name, array in arrays.items():
         if array.dtype.kind not in "fiu":

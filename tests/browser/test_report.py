@@ -14,7 +14,7 @@ from chary.report.story import read_runs
 from chary.runs.folder import RunFolder
 from tests.browser.chromium import until, zoom, zoomed
 from tests.report.test_selection import FOUND, written
-from tests.synthetic import synthetic_run
+from tests.synthetic import acting_run, synthetic_run
 
 NASTY = "<img src=x onerror=window.pwned=1>"
 NASTIER = "</script><script>window.pwned = 1</script>"
@@ -165,6 +165,31 @@ def test_the_verdict_of_select_is_words_and_a_table(page: Page, tmp_path: Path, 
     expect(section).to_contain_text(FOUND["sentence"])
     assert section.locator("tbody tr td:nth-child(1)").all_text_contents() == ["a", "<b>"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_learning_in_the_task_is_a_sentence_curves_and_maps(
+    page: Page, tmp_path: Path, width: int
+) -> None:
+    acting_run(tmp_path / "runs" / "maze")
+    elsewhere = acting_run(tmp_path / "runs" / "return", success=False, dataset="elsewhere")
+    described = {**elsewhere.config["dataset"], "fingerprint": "1" * 64}
+    elsewhere.write_config({**elsewhere.config, "dataset": described})
+    elsewhere.write_data({**elsewhere.data(), "maze": None})
+    page.set_viewport_size({"width": width, "height": 900})
+    open_offline(page, report_of(tmp_path / "runs"))
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    expect(page.locator("#online-results li").first).to_contain_text("maze: Success went from 0%")
+    for figure in ("online-curve", "online-explore", "curves", "disagreement"):
+        expect(page.locator(f"#{figure} .xtitle")).to_have_text("environment steps")
+    names = "document.getElementById('online-curve').data.map((each) => each.name).join()"
+    assert page.evaluate(names) == "guard up,acted, mean of 20,evaluated"
+    dots = "document.getElementById('online-map-3').data[1].x.length"
+    assert page.evaluate(dots) == 750
+    expect(page.locator("#online-maps b").first).to_have_text("Steps 1 to 750")
+    page.locator("#online-run").select_option("return")
+    expect(page.locator("#online-curve .ytitle")).to_have_text("return")
+    expect(page.locator("#online-maps")).to_be_hidden()
 
 
 def test_what_a_run_is_called_is_shown_and_never_run(page: Page, tmp_path: Path) -> None:

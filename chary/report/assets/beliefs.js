@@ -54,15 +54,15 @@ const health = {
       el("b", {}, verdict.title), el("span", {}, verdict.text + (verdict.advice ? ` ${verdict.advice}` : "")))));
     const found = run.health;
     if (!found) return;
-    const uirevision = run.name;
+    const uirevision = run.name, steps = stepsOf([run]);
     const named = { random: ["random actions", 3], perturbed: ["perturbed actions", 5], policy: ["policy's actions", 1], data: ["logged actions", 0], off: ["off the data", 4] };
     const lines = (values) => Object.entries(named).filter(([kind]) => values[kind]).map(([kind, [name, which]]) => line(name, found.step, values[kind], colour(which)));
     show("relative", [...lines(found.relative), line("area under the curve", found.step, found.told_apart.random, shade("--quiet"), { dash: "dot", trace: { yaxis: "y2" } })],
-      { x: axis(STEPS), y: axis("std, action-dependent part", { rangemode: "tozero" }), yaxis2: axis("area", { overlaying: "y", side: "right", range: [0, 1.02], showgrid: false }), uirevision });
-    show("disagreement", lines(found.std), { x: axis(STEPS), y: axis("std of the members", { rangemode: "tozero" }), uirevision });
-    const held = found.calibration ? promises(found, uirevision) : [];
+      { x: axis(steps), y: axis("std, action-dependent part", { rangemode: "tozero" }), yaxis2: axis("area", { overlaying: "y", side: "right", range: [0, 1.02], showgrid: false }), uirevision });
+    show("disagreement", lines(found.std), { x: axis(steps), y: axis("std of the members", { rangemode: "tozero" }), uirevision });
+    const held = found.calibration ? promises(found, steps, uirevision) : [];
     show("members", [line("effective members", found.step, found.effective, colour(5)), ...held],
-      { x: axis(STEPS), y: axis(`members, of ${found.members}`, { range: [0, found.members * 1.05] }),
+      { x: axis(steps), y: axis(`members, of ${found.members}`, { range: [0, found.members * 1.05] }),
         yaxis2: axis("share of episodes", { overlaying: "y", side: "right", range: [0, 1.05], showgrid: false }), uirevision });
     if (document.getElementById("actions")) chosen(found.actions ?? [], uirevision);
     if (document.getElementById("sweep")) sweeps(found.sweep ?? [], uirevision);
@@ -70,12 +70,12 @@ const health = {
 };
 
 // What was promised at the start of episodes; gives the line of how often the bound held.
-function promises(found, uirevision) {
+function promises(found, steps, uirevision) {
   const { step, mean, lcb, achieved, held, starts } = found.calibration;
   const bounds = (found.bounds ?? []).map((bound, i) => line(i ? "largest possible" : "smallest possible", [step[0], last(step)], [bound, bound], shade("--quiet"), { dash: "dot", trace: { mode: "lines" } }));
   const known = lcb.some((value) => value !== null);
   show("calibration", [line("achieved", step, achieved, colour(2)), line("expected: mean", step, mean, colour(0)),
-    ...(known ? [line("promised: LCB", step, lcb, colour(4))] : []), ...bounds], { x: axis(STEPS), y: axis("discounted return"), uirevision });
+    ...(known ? [line("promised: LCB", step, lcb, colour(4))] : []), ...bounds], { x: axis(steps), y: axis("discounted return"), uirevision });
   const all = [...starts.mean, ...starts.achieved, ...(starts.lcb ?? [])].filter((value) => value !== null);
   const ends = [Math.min(...all), Math.max(...all)];
   const cloud = (name, x, hex) => ({ type: "scatter", mode: "markers", x, y: starts.achieved, name, marker: { color: faint(hex, 0.75), size: 7 } });

@@ -127,14 +127,15 @@ function matrix(id, names, table, title) {
   { x: axis("... this one", { type: "category" }), y: axis(title, { type: "category" }), height: 190 + 44 * names.length });
 }
 
-// A picture of a maze: heat, walls, goal, start and paths, as far as they are known.
-function mazeMap(id, heat, geometry, paths, title) {
+// A picture of a maze: heat, walls, goal, start, paths and single places, as far as they are known.
+function mazeMap(id, heat, geometry, paths, title, places) {
   const traces = [{ type: "heatmap", ...heat, colorbar: { orientation: "h", thickness: 9, len: 0.9, y: -0.02, yanchor: "top", tickfont: { size: 11 } },
     hovertemplate: `x %{x:.2f}, y %{y:.2f}: %{z:.4g}<extra>${plain(title)}</extra>` }];
   for (const [x, y] of paths ?? []) {
     traces.push({ type: "scatter", mode: "lines", x, y, line: { color: "#e8893a", width: 1.6 }, hoverinfo: "skip" });
     traces.push({ type: "scatter", mode: "markers", x: x.slice(-1), y: y.slice(-1), marker: { symbol: "x-thin", size: 8, line: { width: 2, color: shade("--ink") } }, hoverinfo: "skip" });
   }
+  if (places) traces.push({ type: "scatter", mode: "markers", x: places.x, y: places.y, marker: { size: 3.5, color: "#e8893a" }, hoverinfo: "skip" });
   const mark = (point, symbol, fill) => point && traces.push({ type: "scatter", mode: "markers", x: [point[0]], y: [point[1]], hoverinfo: "skip",
     marker: { symbol, size: symbol === "star" ? 15 : 11, color: fill, line: { width: 1.5, color: "#222" } } });
   mark(geometry?.goal, "star", "#e8544a");

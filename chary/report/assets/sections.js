@@ -3,7 +3,12 @@
 // places, `draw` fills them once they are on the page, and again when a choice changes.
 
 const NAMES = { score: "normalised score", success: "share of episodes that succeed", return: "return", length: "episode length (steps)" };
-const STEPS = "gradient steps";
+// What the steps of runs, or of groups of runs, are.
+function stepsOf(runs) {
+  const online = runs.filter((run) => run.online).length;
+  return online === 0 ? "gradient steps" : online === runs.length ? "environment steps" : "gradient or environment steps";
+}
+const speedOf = (runs) => (runs.some((run) => run.online) ? "steps/s" : "updates/s");
 const several = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 const distinct = (values) => [...new Set(values)];
 
@@ -26,7 +31,7 @@ const summary = {
       ...(measures.length ? [{ key: "best", title: "best", number: true, hint: "at each run's best evaluation", value: (g) => g.best.mean, cell: (g) => estimate(g.best) + measured(g) }] : []),
       { key: "verdict", title: "critics", class: "verdicts", value: (g) => GRAVEST_FIRST.indexOf(g.verdict.level), cell: (g) => badge(g.verdict.level, g.verdict.title) },
       { key: "step", title: "steps", number: true, value: (g) => g.step, cell: (g) => (g.step < g.goal ? `${number(g.step)} of ${number(g.goal)}` : number(g.step)) },
-      { key: "speed", title: "updates/s", number: true, value: (g) => g.speed, cell: (g) => number(g.speed, 3) },
+      { key: "speed", title: speedOf(data.groups), number: true, value: (g) => g.speed, cell: (g) => number(g.speed, 3) },
       { key: "seconds", title: "time a run", number: true, value: (g) => g.seconds, cell: (g) => duration(g.seconds) },
     ];
     return [
@@ -66,7 +71,7 @@ const learning = {
     const crowded = mine.length > 12;
     const traces = quantity.startsWith("log:") ? loggedLines(data, task, quantity.slice(4))
       : mine.flatMap(({ group, i }) => { const curve = data.learning[i][quantity]; return curve ? lineWithBand(group.method, curve.step, curve, colourOf(data, group.method), { band: !crowded }) : []; });
-    show("curves", traces, { x: axis(STEPS), y: axis(NAMES[quantity] ?? quantity.slice(4)), height: 400, showlegend: mine.length > 1, uirevision: JSON.stringify([task, quantity]) });
+    show("curves", traces, { x: axis(stepsOf(mine.map(({ group }) => group))), y: axis(NAMES[quantity] ?? quantity.slice(4)), height: 400, showlegend: mine.length > 1, uirevision: JSON.stringify([task, quantity]) });
     const boxes = mine.toReversed().map(({ group, i }) => {
       const runs = data.runs.filter((run) => run.group === i), hex = colourOf(data, group.method);
       return { type: "box", orientation: "h", x: runs.flatMap((run) => run.returns), name: folded(group.method), boxpoints: "all", jitter: 0.6, pointpos: 0,
@@ -101,6 +106,55 @@ function taskChoice(data) {
   const menu = choice("dataset", "task", tasks.map((value) => ({ value, text: value })), () => learning.draw(data));
   return tasks.length > 1 ? menu : null;
 }
+
+// Runs that learn in their task.
+const online = {
+  id: "online",
+  title: "Learning in the task",
+  build(data) {
+    const runs = data.runs.filter((run) => run.online);
+    if (!runs.length) return null;
+    const menu = choice("look at", "online-run", runs.map((run) => ({ value: run.name, text: run.name })), () => online.draw(data));
+    return [
+      el("ul", { id: "online-results", class: "results" }),
+      el("div", { class: "choices" }, runs.length > 1 ? menu : null),
+      el("div", { class: "figures" },
+        figure("online-curve", "Evaluated and acted", "Evaluations of the policy, and the episodes that it acted to learn from: the mean of the last 20. Acting explores, so it may do worse than the policy. " +
+          "Where it is shaded, the guard was up: acting was clearly worse than the policy at the start, and the run was as pessimistic as its parent."),
+        figure("online-explore", "Exploration", "The members' standard deviation at the actions taken, in the learner's reward units: how new they are to the critics. On the right axis its weight when an action is chosen " +
+          "(below 0 avoids what is uncertain, above 0 seeks it) and the share of the parent's pessimism that is left.")),
+      runs.some((run) => run.online.maps) ? el("div", { id: "online-maps" },
+        el("h3", {}, "Where it went"),
+        el("p", {}, "Dots are places that the run came to, in each quarter of its steps. Colours are the logged data (lighter is more, logarithmic): dots without colour behind them lie where the data has nothing. Star: goal, circle: start."),
+        el("div", { class: "figures maps" }, [0, 1, 2, 3].map((i) => figure(`online-map-${i}`, "", "")))) : null,
+    ];
+  },
+  draw(data) {
+    fill(document.getElementById("online-results"), data.runs.filter((run) => run.online).map((run) => el("li", {}, el("b", {}, run.name), `: ${run.online.sentence}`)));
+    const run = data.runs.find((each) => each.name === memory.chosen["online-run"]), found = run.online, uirevision = run.name;
+    const steps = axis(stepsOf([run]), { rangemode: "tozero" });
+    const guard = { type: "scatter", mode: "lines", name: "guard up", x: found.guarded.flatMap(([from, to]) => [from, from, to, to, null]), y: found.guarded.flatMap(() => [0, 1, 1, 0, null]),
+      fill: "toself", fillcolor: faint(colour(3), 0.16), line: { width: 0.5, color: faint(colour(3), 0.3) }, yaxis: "y2", hoverinfo: "skip" };
+    show("online-curve", [...(found.guarded.length ? [guard] : []),
+      line("acted, mean of 20", found.acted.step, found.acted.value, colour(1), { trace: { mode: "lines", line: { color: colour(1), width: 1.4 } } }),
+      line("evaluated", found.evaluations.step, found.evaluations.value, colour(0), { trace: { mode: "lines+markers" } })],
+    { x: steps, y: axis(found.measure, found.measure === "success" ? { range: [-0.03, 1.03] } : {}), yaxis2: { overlaying: "y", side: "right", visible: false, range: [0, 1], fixedrange: true }, showlegend: true, uirevision });
+    const logged = (name, key, hex, more) => (run.metrics[key] ? [line(name, run.metrics.step, run.metrics[key], hex, more)] : []);
+    show("online-explore", [...logged("std", "online/std", colour(4)), ...logged("weight of the std", "online/beta", colour(1), { dash: "dot", trace: { yaxis: "y2" } }),
+      ...logged("pessimism left", "online/pessimism", colour(3), { dash: "dash", trace: { yaxis: "y2" } })],
+    { x: steps, y: axis("std of the members", { rangemode: "tozero" }), yaxis2: axis("weight, share", { overlaying: "y", side: "right", showgrid: false, tickmode: "auto" }), showlegend: true, uirevision });
+    const place = document.getElementById("online-maps");
+    const summary = data.datasets.find((each) => each.fingerprint === run.made_by.fingerprint)?.summary;
+    if (!place) return;
+    place.hidden = !found.maps || !summary?.coverage;
+    if (place.hidden) return;
+    found.maps.forEach((map, i) => {
+      const figure = document.getElementById(`online-map-${i}`).parentElement;
+      figure.querySelector("b").textContent = `Steps ${number(map.from)} to ${number(map.to)}`;
+      coverage(`online-map-${i}`, summary, null, map);
+    });
+  },
+};
 
 const statistics = {
   id: "statistics",
@@ -239,13 +293,13 @@ const datasets = {
   },
 };
 
-function coverage(id, found, paths) {
+function coverage(id, found, paths, places) {
   const { extent, counts } = found.coverage;
   const [left, right, bottom, top] = extent;
   const steps = (low, high, count) => counts.map((_, i) => low + (i + 0.5) * (high - low) / count);
   const z = counts.map((row) => row.map((count) => (count ? Math.log10(count) : null)));
   const heat = { x: steps(left, right, counts.length), y: steps(bottom, top, counts.length), z, extent, colorscale: "Viridis", showscale: false };
-  if (found.maze || paths) return mazeMap(id, heat, found.maze, paths, "log10 of transitions");
+  if (found.maze || paths) return mazeMap(id, heat, found.maze, paths, "log10 of transitions", places);
   return show(id, [{ type: "heatmap", ...heat, hovertemplate: "%{x:.3g}, %{y:.3g}: 10^%{z:.2f} transitions<extra></extra>" }],
     { x: axis("observation 0"), y: axis("observation 1"), height: 300 });
 }

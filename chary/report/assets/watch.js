@@ -23,7 +23,7 @@ const progress = {
       { key: "last", title: "last", number: true, hint: "at the last evaluation", value: (r) => r.last?.[r.measure], cell: (r) => number(r.last?.[r.measure], 3) },
       ...(data.runs.some((r) => r.last?.sampled) ? [{ key: "sampled", title: "sampled", number: true, hint: "at the last evaluation, with sampled actions", value: (r) => r.last?.sampled?.[r.measure], cell: (r) => number(r.last?.sampled?.[r.measure], 3) }] : []),
       { key: "best", title: "best", number: true, hint: "at the best evaluation", value: (r) => r.best?.[r.measure], cell: (r) => number(r.best?.[r.measure], 3) },
-      { key: "speed", title: "updates/s", number: true, value: (r) => r.speed, cell: (r) => number(r.speed, 3) },
+      { key: "speed", title: speedOf(data.runs), number: true, value: (r) => r.speed, cell: (r) => number(r.speed, 3) },
       { key: "verdict", title: "critics", class: "verdicts", value: (r) => GRAVEST_FIRST.indexOf(r.verdicts[0].level), cell: (r) => badge(r.verdicts[0].level, r.verdicts[0].title) },
     ];
     if (data.runs.length) renew(document.getElementById("progress-table"), sortableTable(columns, data.runs, "runs"));
@@ -69,8 +69,8 @@ function take({ news, names, changed, ...all }) {
 // A page is built anew only when there is something else on it; otherwise figures and tables are brought up to
 // date where they are, and zoom, legend and focus stay.
 function redraw({ anew = false } = {}) {
-  const sections = live.runs.length ? [progress, learning, health, warnings] : [progress, warnings];
-  const now = JSON.stringify([live.runs.map((run) => [run.name, Object.keys(run.metrics), Boolean(run.health)]), live.groups.map((group) => [group.method, group.dataset]),
+  const sections = live.runs.length ? [progress, learning, online, health, warnings] : [progress, warnings];
+  const now = JSON.stringify([live.runs.map((run) => [run.name, Object.keys(run.metrics), Boolean(run.health), Boolean(run.online), Boolean(run.online?.maps)]), live.groups.map((group) => [group.method, group.dataset]),
     live.learning.map((curves) => Object.keys(curves)), live.warnings, live.thinned]);
   if (anew || now !== shape) draw(live, { title: "Runs", sections });
   else for (const section of sections) if (document.getElementById(section.id)) section.draw?.(live);
