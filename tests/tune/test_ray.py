@@ -306,7 +306,7 @@ def test_without_the_package(
 
 def test_a_node_without_the_folder_says_so(tmp_path: Path) -> None:
     with pytest.raises(CharyError, match="a cluster must share it"):
-        on_ray.work(str(tmp_path / "none"), [0], str(tmp_path / "log"), str(tmp_path), 1)
+        on_ray.work(str(tmp_path / "none"), [0], str(tmp_path / "log"), str(tmp_path), 1, [])
 
 
 def test_workers_of_a_node_have_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
