@@ -307,6 +307,22 @@ def test_what_is_said_of_selection_on_cartpole_is_what_the_study_found() -> None
     assert [c["name"] for c in ranked["candidates"][:4]] == ranked["shortlist"]
 
 
+def test_what_is_said_of_selection_on_antmaze_is_what_the_study_found() -> None:
+    found = json.loads((RESULTS / "study-selection-antmaze-umaze-v2.json").read_text())
+    rows = {row["score"]: row for row in found["rows"]}
+    said = text_of(RESULTS / "selection.md").partition("## Antmaze-umaze")[2]
+    for score in ("value", "td_error"):
+        row = rows[score]
+        interval = f"{row['spearman_low']:.2f} to {row['spearman_high']:.2f}"
+        assert f"({row['spearman']:.2f}, {interval})" in said
+    assert f"its lower bound has {rows['bound']['spearman']:.2f}" in said
+    losses = rows["place"]["regret1"], rows["random"]["regret1"]
+    assert f"alone loses {losses[0]:.2f}, choosing at random {losses[1]:.2f}" in said
+    (ranked,) = found["ranked"]
+    assert ranked["best"] == ["beta-1-alpha0"] == [ranked["candidates"][1]["name"]]
+    assert ranked["outcome"] == "tied" and len(ranked["shortlist"]) == 6
+
+
 def test_the_shares_of_flags_are_those_of_the_benchmark() -> None:
     found = json.loads((RESULTS / "flags.json").read_text())["rows"]
     shares = {row["data"].removesuffix("-v2"): row["shares"] for row in found}
