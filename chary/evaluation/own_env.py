@@ -21,15 +21,13 @@ SLACK = 1e-4
 
 def own_task(env: Any, scaling: "Scaling") -> Task:
     """The task to evaluate in; refused where it does not take what the agent was trained on."""
-    task = task_of(env)
-    environment = task.make()
-    _check(task.name, environment, scaling)
-    environment.close()
-    return task
+    return task_of(env, lambda name, environment: _check(name, environment, scaling))
 
 
-def task_of(env: Any) -> Task:
-    """The task that a user names or brings along.
+def task_of(
+    env: Any, check: "Callable[[str, gymnasium.Env[Any, Any]], None]" = lambda *_: None
+) -> Task:
+    """The task that a user names or brings along, if it passes a check.
 
     One environment that the user made is stepped alone and not closed.
     """
@@ -52,6 +50,7 @@ def task_of(env: Any) -> Task:
         raise CharyError(f"--env {name}: is of type {type(made).__name__}, and cannot be called.")
     make = partial(_make, name, made)
     environment = make()
+    check(name, environment)
     success = _tells_success(name, environment)
     environment.close()
     single = isinstance(env, gymnasium.Env)

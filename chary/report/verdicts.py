@@ -207,8 +207,8 @@ def _where_the_data_ends(last: Look) -> Verdict:
 
 
 def _policy(story: RunStory, health: Health) -> list[Verdict]:
-    """Whether the policy does what the data has seen done."""
-    if health.actions is None:
+    """Whether the policy does what the data has seen done; one that learns in its task is to leave it."""
+    if health.actions is None or story.is_online:
         return []
     outside = health.actions.outside()
     if outside.max() <= LEAVES:

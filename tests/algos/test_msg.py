@@ -530,6 +530,7 @@ def test_the_target_entropy_is_minus_the_number_of_actions_unless_given() -> Non
     assert MSGConfig().target_entropy == "auto"
 
 
+@pytest.mark.long
 def test_a_run_records_the_number_of_its_target_entropy(dataset: Dataset, tmp_path: Path) -> None:
     tiny = {"members": 2, "hidden": (4,), "batch_size": 8, "warmup_steps": 0, "steps": 1}
     run = tmp_path / "run"

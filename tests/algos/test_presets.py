@@ -86,7 +86,8 @@ def test_training_says_what_it_took(
     columns: dict[str, np.ndarray], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dataset = Dataset.from_columns(columns, name="heating")
-    chary.train("msg", dataset, run=tmp_path / "run", steps=2, warmup_steps=1, hidden=(8, 8))
+    with pytest.warns(UserWarning, match="--batch-size 128 is larger than the data"):
+        chary.train("msg", dataset, run=tmp_path / "run", steps=2, warmup_steps=1, hidden=(8, 8))
     said = capsys.readouterr().err
     assert "heating: data of your own. Preset own-data: 10 members of 8x8, batches of 128" in said
     assert "2 steps. Observations are scaled by quantiles; learning sees " in said

@@ -34,6 +34,7 @@ def test_a_run_learns_on_and_then_resumes_longer(dataset: Dataset, tmp_path: Pat
     assert {run["step"] for run in json.loads(listed.stdout)["rows"]} == {5, 60}
 
 
+@pytest.mark.long
 def test_from_nothing(tmp_path: Path) -> None:
     told = call_chary("train-online", "msg", *QUICK, *SMALL, "--run", tmp_path / "o", "--json")
     assert told.returncode == 0, told.stderr

@@ -268,6 +268,7 @@ def test_without_onnx_it_says_what_to_install(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_a_run_records_where_its_data_ends(dataset: Dataset, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "hidden": (8, 8), "members": 2, "warmup_steps": 2, "batch_size": 16, "final_episodes": 1,

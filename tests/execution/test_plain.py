@@ -33,10 +33,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Every option once, few together: each case is two programs."""
 QUICK = (
-    "independent, layer norm", "own samples, every second step", "shared-min, prior",
-    "double-q, relative bound and cloning", "multihead",
+    "independent, layer norm", "own samples, every second step", "multihead",
 )  # fmt: skip
-"""One of each way that members are given actions and samples."""
+"""Members with the same samples, with their own, and with weights in common."""
 
 
 @pytest.mark.parametrize(

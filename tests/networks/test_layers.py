@@ -131,7 +131,14 @@ def test_training_in_bfloat16_stays_close_and_keeps_float32(
 ) -> None:
     agents = [
         chary.train(
-            "bc", dataset, run=tmp_path / kind, matmul=kind, steps=40, hidden=(32,), log_every=40
+            "bc",
+            dataset,
+            run=tmp_path / kind,
+            matmul=kind,
+            steps=40,
+            hidden=(32,),
+            log_every=40,
+            batch_size=64,
         )
         for kind in ("float32", "bfloat16")
     ]

@@ -86,8 +86,10 @@ def test_stopped_anywhere_it_resumes_to_the_same_bits(
     ("fault", "words"),
     [
         ("raises", r"step \d of episode 1 of copy 0 failed \(RuntimeError: the gripper\)"),
-        ("nan", "led to an observation that is nan in column 1"),
-        ("hangs", "took longer than 0.2 seconds"),
+        pytest.param(
+            "nan", "led to an observation that is nan in column 1", marks=pytest.mark.long
+        ),
+        pytest.param("hangs", "took longer than 0.2 seconds", marks=pytest.mark.long),
     ],
 )
 def test_a_task_that_fails_loses_nothing(
@@ -114,6 +116,7 @@ def test_a_task_that_fails_loses_nothing(
     assert bits(resumed.state) == bits(whole.state)
 
 
+@pytest.mark.long
 def test_a_task_that_does_not_repeat_itself_is_said_to(
     trained: tuple[Path, Dataset], tmp_path: Path
 ) -> None:
@@ -135,6 +138,7 @@ def test_rows_that_are_gone_are_noticed(trained: tuple[Path, Dataset], tmp_path:
         chary.resume(tmp_path / "f", dataset=trained[1], steps=80)
 
 
+@pytest.mark.long
 def test_the_guard_brings_pessimism_back(
     trained: tuple[Path, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +153,7 @@ def test_the_guard_brings_pessimism_back(
     assert [e["guard"] for e in episodes] == [False] * 19 + [True] * (len(episodes) - 19)
 
 
+@pytest.mark.long
 def test_a_policy_may_end_optimistic(trained: tuple[Path, Dataset], tmp_path: Path) -> None:
     ends = {
         beta: float(

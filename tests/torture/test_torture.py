@@ -22,6 +22,7 @@ def failed(rows: list[Row]) -> str:
     return table([row for row in rows if row.failures]) if any(r.failures for r in rows) else ""
 
 
+@pytest.mark.long
 def test_damaged_folders_cost_no_command_its_composure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,20 @@ SAC_N = {
     ),
     "paper-rlu": Source("not in the paper", long_run(3_000_000)),
     "small": Source(SMALL, {**SMALL_SAC, "members": 8}),
+    "rlpd": Source(
+        "Ball et al. 2023, antmaze: one of ten critics, layer norm, no entropy in the target",
+        {"subset": 1, "backup_entropy": False, "layer_norm": True, "steps": 300_000},
+    ),
+    "rlpd-small": Source(
+        f"{SMALL}; Ball et al. 2023 for the rest",
+        {
+            **SMALL_SAC,
+            "members": 10,
+            "subset": 2,
+            "backup_entropy": False,
+            "layer_norm": True,
+        },
+    ),
 }
 
 EDAC = {
