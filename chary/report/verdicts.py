@@ -207,7 +207,7 @@ def _where_the_data_ends(last: Look) -> Verdict:
 
 
 def _policy(story: RunStory, health: Health) -> list[Verdict]:
-    """Whether the policy does what the data has seen done; one that learns in its task is to leave it."""
+    """Whether the policy does what the data has seen done. One that acts in its task may well not."""
     if health.actions is None or story.is_online:
         return []
     outside = health.actions.outside()
