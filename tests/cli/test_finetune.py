@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 import chary
 from chary.data import formats
 from chary.data.dataset import Dataset
