@@ -71,7 +71,9 @@ def bits(tree: Any) -> list[bytes]:
     "name",
     [
         # What these add to others' code is tested by their losses.
-        pytest.param(name, marks=pytest.mark.long if name in ("crr", "rem", "td3-bc") else ())
+        pytest.param(
+            name, marks=pytest.mark.long if name in ("crr", "fbrc", "rem", "td3-bc") else ()
+        )
         for name in TINY
     ],
 )

@@ -238,7 +238,9 @@ def test_a_target_becomes_a_distribution_whose_mean_it_is() -> None:
     np.testing.assert_allclose(many.value(logits), inside, atol=1e-3)
 
 
-@pytest.mark.parametrize("targets", ["independent", "double-q"])
+@pytest.mark.parametrize(
+    "targets", ["independent", pytest.param("double-q", marks=pytest.mark.long)]
+)
 def test_critics_of_bins_learn_by_cross_entropy(targets: str) -> None:
     config = config_of(
         critic_loss="hl-gauss",

@@ -602,7 +602,8 @@ def test_windows_of_members_learn_what_all_learn_at_once(
 
 
 @pytest.mark.parametrize(
-    ("samples", "alpha", "layer_norm"), [("shared", 0.5, False), ("own", 0.0, True)]
+    ("samples", "alpha", "layer_norm"),
+    [("shared", 0.5, False), pytest.param("own", 0.0, True, marks=pytest.mark.long)],
 )
 def test_the_policys_actions_beside_the_others_teach_the_critics_nothing(
     samples: str, alpha: float, layer_norm: bool

@@ -82,6 +82,7 @@ def test_no_data_and_named_data_keep_their_settings() -> None:
     assert resolve.configure("msg", "auto", "pointmaze-umaze")[0].hidden == (64, 64, 64)
 
 
+@pytest.mark.long
 def test_training_says_what_it_took(
     columns: dict[str, np.ndarray], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,7 @@ def test_iqls_policy_keeps_its_step_size_where_that_is_asked_for() -> None:
     assert rate(state.policy, after.policy) == pytest.approx(3e-4, rel=1e-2)
 
 
+@pytest.mark.long
 def test_the_behaviours_step_size_falls_twice() -> None:
     """A tenth from 80% of its steps on, a hundredth from 90% on, for it and for its temperature."""
     config = FBRCConfig(hidden=(5, 4), behaviour_hidden=(6,), behaviour_parts=3, warmup_steps=10)

@@ -18,6 +18,7 @@ QUICK = [
 SMALL = ["--members", 2, "--hidden", 8, "--batch-size", 8]
 
 
+@pytest.mark.long
 def test_a_run_learns_on_and_then_resumes_longer(dataset: Dataset, tmp_path: Path) -> None:
     formats.write(dataset, tmp_path / "data.npz")
     chary.train(

@@ -97,6 +97,7 @@ def test_rewards_that_are_all_alike_are_left_alone() -> None:
     assert standard_rewards(Dataset.from_columns(columns, name="tiny")) == RewardTransform()
 
 
+@pytest.mark.long
 def test_own_data_is_scaled_by_default_and_the_run_says_by_what(
     columns: Columns, tmp_path: Path
 ) -> None:

@@ -26,8 +26,8 @@ from tests.evaluation.test_limits import walks
 
 STORED = Path(__file__).parent / "stored"
 EXAMPLES = Path(__file__).parents[2] / "examples"
-QUICK = ("msg", "bc", "fbrc", "fql")
-KINDS = ("multihead", "mimo", "dropout")
+QUICK = ("msg", "bc", "fql")
+KINDS = ("mimo", "dropout")
 """A program each: the others stand with the long tests."""
 
 

@@ -39,6 +39,7 @@ def test_a_task_says_what_to_install(monkeypatch: pytest.MonkeyPatch, name: str)
         task.make()
 
 
+@pytest.mark.long
 def test_own_data_needs_no_simulator(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = [f"{t},{rng.normal():.3f},{rng.uniform():.3f},{rng.normal():.3f}" for t in range(60)]

@@ -166,6 +166,7 @@ def test_a_policy_may_end_optimistic(trained: tuple[Path, Dataset], tmp_path: Pa
     assert ends == pytest.approx({0.0: 0.01 * own, 2.0: 0.01 * own + 0.99 * 2.0})
 
 
+@pytest.mark.long
 def test_from_nothing_random_actions_come_first(tmp_path: Path) -> None:
     small: dict[str, Any] = {"members": 2, "hidden": (8,), "batch_size": 8}
     agent = chary.train_online("msg", WALK, run=tmp_path / "o", **{**QUICK, **small})

@@ -56,6 +56,7 @@ def test_a_single_critic_also_gets_four_times_the_updates() -> None:
     assert longer.changes["beta"] == 0.0
 
 
+@pytest.mark.long
 def test_time_follows_the_arithmetic_of_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chary.study.estimate._speed", lambda: 1e10)
     (part,) = (p for p in parts(["size"], BUDGETS["small"]))

@@ -31,6 +31,7 @@ def test_damaged_folders_cost_no_command_its_composure(
     assert rows[0].cases == 12 and not failed(rows)
 
 
+@pytest.mark.long
 def test_the_fuzzer_notices_a_command_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def evidence() -> Evidence:
     )
 
 
+@pytest.mark.long
 def test_values_are_those_of_the_policies(evidence: Evidence) -> None:
     """To stay at x is worth x / (1 - discount); to go right or left nearly plus or minus 1 of it. The
     ranking is soon stable, and then learning ends."""

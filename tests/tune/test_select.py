@@ -54,6 +54,7 @@ def test_the_same_episodes_are_held_out_in_every_seed(sweep: Path) -> None:
     assert configs[0]["dataset"]["transitions"] == 60 * 20
 
 
+@pytest.mark.long
 def test_several_discounts_are_not_compared_by_values(sweep: Path, tmp_path: Path) -> None:
     run = tmp_path / "other"
     train("iql", sweep / "data.npz", run=run, holdout=0.2, discount=0.5, **TINY)

@@ -197,7 +197,10 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("stop", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGKILL, -9, marks=pytest.mark.long)],
+)
 def test_stopped_and_called_again_it_ends_in_the_same_data(
     stop: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
