@@ -65,7 +65,6 @@ class Rounds:
     def __init__(self, learner: Learner, task: Task, config: OnlineConfig, folder: RunFolder):
         self._learner, self._task, self._config, self._folder = learner, task, config, folder
         algorithm = learner.algorithm
-        assert algorithm.values is not None and algorithm.beta is not None
         self._chunk = compile_fed_chunk(algorithm, learner.batch_size)
         self.logged = partial(
             learner.dataset.transitions,
@@ -77,11 +76,15 @@ class Rounds:
         )
         initial, self._key = keys(learner.seed)
         self._acting_key = jax.random.fold_in(initial, ACTING)
-        self._own = jax.jit(lambda key: _pessimism_of(algorithm, algorithm.init(key)))(initial)
-        self._beta = float(jax.jit(lambda key: algorithm.beta(algorithm.init(key)))(initial))  # pyright: ignore[reportOptionalCall]
+        beta = algorithm.beta
+        assert beta is not None  # whoever starts such a run makes sure that there are critics
+        self._own, own_beta = jax.jit(
+            lambda key: (_pessimism_of(algorithm, algorithm.init(key)), beta(algorithm.init(key)))
+        )(initial)
+        self._beta = float(own_beta)
         self._actors: Actors | None = None
         self._noise = 0.0
-        self._step = self._kept = 0
+        self._kept = 0
         self._cuts: list[int] = []
         self._times: list[int] = []
         self._returns: list[float] = []
@@ -92,7 +95,6 @@ class Rounds:
             self._noise = self._needed_noise(carry.state)
             self._begin(start)
         self._act(carry.state, start, stop)
-        self._step = stop
         if start < self._config.warmup:
             return carry
         each = self._config.updates_per_step
@@ -251,7 +253,7 @@ class Rounds:
             self._guard.add(episode["return"])
         self._actors = Actors(self._task, count, learner.seed, step_seconds=config.step_seconds)
         self._times, self._returns = [0] * count, [0.0] * count
-        self._step = self._kept = step
+        self._kept = step
         if step:
             self._replay(self._actors)
 

@@ -135,5 +135,5 @@ def test_the_example_trains_resumes_and_evaluates_from_any_folder(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     lost = run("eval", tmp_path / "here", cwd=elsewhere)
-    assert lost.returncode == 2 and "no module 'mine' in" in lost.stderr
+    assert lost.returncode == 2 and "--trust-code mine:MyEnsemble" in lost.stderr
     assert lost.stderr.startswith("chary: error: ") and len(lost.stderr.splitlines()) == 1

@@ -96,11 +96,11 @@ def _tortured(
     finally:
         server.process.send_signal(signal.SIGINT)
         try:
-            code, ended = server.process.wait(20), True
+            (_, said), ended = server.process.communicate(timeout=20), True
         except subprocess.TimeoutExpired:
             server.process.kill()
-            code, ended = server.process.wait(), False
-        said = server.process.stderr.read() if server.process.stderr else ""
+            (_, said), ended = server.process.communicate(), False
+        code = server.process.returncode
     counts = Counter(kind for kind, _ in results)
     bad = Counter(kind for kind, problem in results if problem)
     first = {kind: problem for kind, problem in reversed(results) if problem}

@@ -98,6 +98,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], bytes]
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::UserWarning")  # a damaged checkpoint is worth one
 def test_commands_that_take_longer_keep_it_too(tmp_path: Path) -> None:
     rows = folders.run(Budget(9.0, 60 / folders.CASES), 1, tmp_path)
     assert not failed(rows)

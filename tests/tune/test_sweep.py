@@ -174,17 +174,25 @@ def test_cells_trained_together_are_ordinary_runs_and_resume(data: Path, tmp_pat
     sweep.train(sweep.create(tmp_path / "b", alone).cells)
     assert (alone[0].folder / "metrics.jsonl").read_bytes() == logged
 
-    for cell in (first, second):  # interrupted
-        shutil.rmtree(cell.folder / "checkpoints" / "20")
+    for cell in (first, second):  # killed before they had saved for the first time
+        _begun(cell.folder)
     (group,) = sweep.shared([first, second], together=False, at_once=2)  # they stay together
     sweep.train(group[:1])
     assert [_arrays(cell) for cell in (first, second)] == whole
 
     shutil.rmtree(second.folder)  # killed while the folders were made
-    shutil.rmtree(first.folder / "checkpoints")
+    _begun(first.folder)
     sweep.train([first, second])
     assert [_arrays(cell) for cell in (first, second)] == whole
     assert RunFolder.open(first.folder).config["layout"]["population"]["index"] == 0
+
+
+def _begun(folder: Path) -> None:
+    """A run's folder as it is made."""
+    record = {**RunFolder.open(folder).config, "saved": False}
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(record))
 
 
 @pytest.mark.long
