@@ -28,8 +28,8 @@ def parse_json(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    opened = ("[", "{") if isinstance(text, str) else (b"[", b"{")
-    if sum(text.count(bracket) for bracket in opened) <= DEEPEST:  # type: ignore[arg-type]
+    written = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
+    if written.count(b"[") + written.count(b"{") <= DEEPEST:
         return value
     level: list[Any] = [value]
     for _ in range(DEEPEST):

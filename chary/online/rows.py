@@ -77,10 +77,8 @@ class Buffer:
         waiting.append(row)
         if row.terminals or row.timeouts:
             self._make_all_ready(waiting)
-        elif self._returns:
-            pass  # what an episode brings is known at its end
-        elif len(waiting) == self._n_step + self._next_actions:
-            self._make_ready(waiting)
+        elif len(waiting) == self._n_step + self._next_actions and not self._returns:
+            self._make_ready(waiting)  # what an episode brings is known at its end alone
 
     def cut(self, environment: int) -> None:
         """The episode of an environment is not followed any further: it ends with its last row."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chary.report.story import UNREADABLE, RunStory, thin
+from chary.runs.folder import read_arrays
 from chary.runs.schema import Record, is_number, require_shapes
 
 WIDTH = 20
@@ -257,9 +258,9 @@ def _rows(path: Path, changed: int, size: int, stride: int) -> Rows:
     """A file of rows as it is at a time; with a stride of 0 without places."""
     del changed, size  # only what is remembered depends on them
     names = ("rewards", "terminals", "timeouts", *(["observations"] if stride else []))
-    # NumPy leaves a torn file open; what is opened here is closed here.
-    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in names}
+    arrays = read_arrays(path, names)
+    if missing := [name for name in names if name not in arrays]:
+        raise ValueError(f"{missing[0]} is missing")
     for name in ("terminals", "timeouts"):
         if arrays[name].dtype != bool:
             raise ValueError(f"{name} does not say yes or no")

@@ -248,7 +248,8 @@ class RunFolder:
 
     def put_aside(self) -> Path | None:
         """Move all that a run has made into a folder of its own; None where there is nothing."""
-        made = [*(f"{log}.jsonl" for log in LOGS), "diagnostics", "checkpoints", "diverged.json"]
+        folders = ["diagnostics", "online", "checkpoints"]
+        made = [*(f"{log}.jsonl" for log in LOGS), *folders, "diverged.json"]
         there = [name for name in made if os.path.lexists(self.path / name)]
         if not there:
             return None

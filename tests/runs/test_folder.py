@@ -367,3 +367,12 @@ def test_the_config_repeats_the_run(dataset: Dataset, tmp_path: Path) -> None:
     assert config["settings"]["hidden"] == [8, 8]
     assert {"jax", "numpy", "python"} <= set(config["versions"])
     assert config["layout"]["threads"] >= 1
+
+
+def test_rows_of_a_task_are_put_aside_with_the_rest(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, {"algorithm": "msg"})
+    folder.append("episodes", {"step": 5, "return": 1.0, "length": 5})
+    folder.save_rows(5, {"rewards": np.zeros(5)})
+    assert folder.put_aside() == tmp_path / "aside" / "1"
+    assert not folder.row_files() and not folder.read("episodes")
+    assert (tmp_path / "aside" / "1" / "online" / "5.npz").exists()

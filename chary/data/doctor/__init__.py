@@ -85,8 +85,8 @@ def examine(columns: dict[str, np.ndarray], facts: Facts = NO_FACTS) -> list[Fin
 def _check_file(path: Path) -> list[Finding]:
     """Examine the arrays in a file, by what the file says of them."""
     target = formats.format_of(path)
-    wanted = (*COLUMNS, *formats.BOUNDS, *EXTRAS, *INFOS, *layout.OTHER_NAMES)
-    columns, attributes = target.read(path, wanted)
+    requested = (*COLUMNS, *formats.BOUNDS, *EXTRAS, *INFOS, *layout.OTHER_NAMES)
+    columns, attributes = target.read(path, requested)
     widths = {key: array.shape[1] for key, array in columns.items() if array.ndim == 2}
     facts = Facts(
         *(tuple(map(one_line, names)) for names in names_in(attributes, widths)),

@@ -25,14 +25,14 @@ def names(path: Path) -> list[str]:
 
 
 def read(
-    path: Path, wanted: Iterable[str] | None = None
+    path: Path, requested: Iterable[str] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Those of the columns that are wanted, mapped, and the attributes that `write` put beside them."""
+    """The requested columns that are there, mapped, and the attributes that `write` put beside them."""
     try:
         if not path.is_dir():
             raise ValueError("not a folder of columns")
         there = names(path)
-        chosen = there if wanted is None else [key for key in wanted if key in there]
+        chosen = there if requested is None else [key for key in requested if key in there]
         arrays = {key: _mapped(path / f"{key}.npy") for key in chosen}
         # What is not in single precision is copied into memory, and so are the flags.
         copied = [array for array in arrays.values() if array.dtype != np.float32]

@@ -52,25 +52,25 @@ def names(path: Path) -> list[str]:
 
 
 def read(
-    path: Path, wanted: Iterable[str] | None = None
+    path: Path, requested: Iterable[str] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays of numbers and the file's text attributes.
 
-    `wanted` names the arrays, also deeper in the file ("infos/qpos"), and those that are there are
+    `requested` names the arrays, also deeper in the file ("infos/qpos"), and those that are there are
     read; by default all at the root.
     """
-    with opened(path, wanted) as (items, attributes):
+    with opened(path, requested) as (items, attributes):
         check_memory(path, sum(in_memory(item.size, item.dtype) for item in items.values()))
         return {key: np.asarray(item[()]) for key, item in items.items()}, attributes
 
 
 @contextmanager
 def opened(
-    path: Path, wanted: Iterable[str] | None = None
+    path: Path, requested: Iterable[str] | None = None
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The same, with arrays that stay in the file until they are sliced."""
     with _file(path) as file:
-        items = _columns(path, file, file if wanted is None else wanted)
+        items = _columns(path, file, file if requested is None else requested)
         check_sizes(path, items)
         yield items, _attributes(file)
 

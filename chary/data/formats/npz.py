@@ -24,11 +24,13 @@ def names(path: Path) -> list[str]:
 
 
 def read(
-    path: Path, wanted: Iterable[str] | None = None
+    path: Path, requested: Iterable[str] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Those of the archive's arrays that are wanted, and the attributes that `write` put beside them."""
+    """The requested arrays that are there, and the attributes that `write` put beside them."""
     with _archive(path) as archive:
-        chosen = archive.files if wanted is None else [k for k in wanted if k in archive.files]
+        chosen = (
+            archive.files if requested is None else [k for k in requested if k in archive.files]
+        )
         _check_sizes(path, archive, [name for name in chosen if name != ATTRIBUTES])
         # What is no array comes as bytes, which no check of the columns lets pass.
         arrays = {key: np.asarray(archive[key]) for key in chosen if key != ATTRIBUTES}
