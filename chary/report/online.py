@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chary.report.story import UNREADABLE, RunStory, thin
-from chary.runs.folder import read_arrays
+from chary.report.story import RunStory, thin
+from chary.runs.arrays import UNREADABLE, read_arrays
 from chary.runs.schema import Record, is_number, require_shapes
 
 WIDTH = 20

@@ -14,13 +14,12 @@ import numpy as np
 
 from chary.errors import CharyError
 from chary.evaluation.acting import resolve
+from chary.runs.arrays import UNREADABLE, read_arrays
 from chary.runs.folder import (
     LOGS,
-    UNREADABLE,
     RunFolder,
     find_runs,
     headline,
-    read_arrays,
     seconds_in,
     speed_in,
 )

@@ -21,11 +21,8 @@ Lines are appended whole. Resuming cuts every log back to the step of the checkp
 import json
 import math
 import os
-import tokenize
 import warnings
-import zipfile
-import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,6 +33,7 @@ import numpy as np
 from chary.errors import CharyError, reason
 from chary.host.files import jsonable, open_plain, parse_json, read_json, whole, write_whole
 from chary.runs import checkpoints
+from chary.runs.arrays import UNREADABLE, read_arrays, save_arrays
 from chary.runs.schema import (
     Record,
     is_divergence,
@@ -68,13 +66,6 @@ LONGEST = 16 * 2**20
 """Bytes of a line of a log."""
 TAIL = 64 * 2**10
 """Bytes at a log's end that hold its last line."""
-LARGEST_ARRAYS = 2**30
-"""Bytes of the arrays in one file, unpacked."""
-UNREADABLE = (
-    OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, tokenize.TokenError,
-    zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
-"""What NumPy raises on files that are not whole or not its own."""
 
 
 class RunFolder:
@@ -297,7 +288,7 @@ class RunFolder:
         return record
 
     def save_diagnostics(self, step: int, arrays: dict[str, np.ndarray]) -> None:
-        _save_arrays(self.path / "diagnostics" / f"{step}.npz", arrays)
+        save_arrays(self.path / "diagnostics" / f"{step}.npz", arrays)
 
     def diagnostics(self) -> list[Path]:
         """Files of diagnostics, oldest first."""
@@ -310,7 +301,7 @@ class RunFolder:
 
     def save_rows(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         """Keep what happened in the task since the rows that were kept last."""
-        _save_arrays(self.path / "online" / f"{step}.npz", arrays)
+        save_arrays(self.path / "online" / f"{step}.npz", arrays)
 
     def row_files(self) -> list[Path]:
         """Files of what happened in the task, oldest first."""
@@ -327,7 +318,7 @@ class RunFolder:
 
     def save_limits(self, arrays: dict[str, np.ndarray]) -> None:
         """Keep where the data ends, as the run sees it."""
-        _save_arrays(self.path / LIMITS, arrays)
+        save_arrays(self.path / LIMITS, arrays)
 
     def limits(self) -> dict[str, np.ndarray] | None:
         """Where the data ends; None where it was not recorded. A damaged file raises ValueError."""
@@ -430,19 +421,6 @@ def _rank(evaluation: Record) -> tuple[float, int]:
     return headline(evaluation), evaluation["step"]
 
 
-def read_arrays(path: Path, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """The arrays of these names that are in a file, or all; raises what is in UNREADABLE."""
-    # NumPy leaves a torn file open; what is opened here is closed here.
-    with open_plain(path) as raw, zipfile.ZipFile(raw) as archive:
-        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-        chosen = [n for n in sizes if names is None or n.removesuffix(".npy") in names]
-        if sum(sizes[n] for n in chosen) > LARGEST_ARRAYS:
-            raise ValueError(f"larger than {LARGEST_ARRAYS // 2**20} MB")
-        raw.seek(0)
-        with np.load(raw, allow_pickle=False) as file:
-            return {name.removesuffix(".npy"): file[name] for name in chosen}
-
-
 def _record_in(log: str, line: bytes) -> Record | None:
     """What a line says; None where it is damaged or not from a run."""
     if not line.startswith(b"{"):
@@ -457,11 +435,6 @@ def _record_in(log: str, line: bytes) -> Record | None:
 def _write_lines(path: Path, lines: Sequence[bytes]) -> None:
     with whole(path) as temporary:
         temporary.write_bytes(b"".join(line.removesuffix(b"\n") + b"\n" for line in lines))
-
-
-def _save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    with whole(path) as temporary:
-        np.savez_compressed(temporary, allow_pickle=False, **arrays)
 
 
 def find_runs(folder: Path) -> list[Path]:
