@@ -1,0 +1,96 @@
+"""Commands and programs on the pages: every command is understood, every program compiles."""
+
+import functools
+import re
+import shlex
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tyro
+
+from chary.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def blocks(page: str) -> Iterator[tuple[str, str]]:
+    """The language and the text of every block of code, fenced or indented."""
+    fenced = r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$"
+    for indent, language, text in re.findall(fenced, page, re.MULTILINE | re.DOTALL):
+        yield language, textwrap.dedent(text) if indent else text
+    rest = re.sub(fenced, "", page, flags=re.MULTILINE | re.DOTALL)
+    for text in re.findall(r"(?:\A|\n\n)((?:    .*\n|\n)+)", rest):
+        yield "", textwrap.dedent(text)
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words of every `chary` command in the page's code."""
+    found = []
+    for language, text in blocks(page):
+        if language in ("python", "json", "toml", "yaml"):
+            continue
+        for line in text.replace("\\\n", " ").splitlines():
+            if (start := line.removeprefix("$ ")).startswith("chary "):
+                found.append(shlex.split(start, comments=True)[1:])
+    return found
+
+
+class Understood(BaseException):
+    """Raised in place of what a command would do."""
+
+
+def idle(command: Any) -> Any:
+    """A function with the options of a command that only says that they were understood."""
+
+    @functools.wraps(command)
+    def nothing(*_: Any, **__: Any) -> None:
+        raise Understood
+
+    return nothing
+
+
+@pytest.fixture
+def only_parse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Commands read their options and do nothing; what the pages assume to be there is there."""
+    parse, parse_one_of = tyro.cli, tyro.extras.subcommand_cli_from_dict
+
+    def understand(command: Any, **options: Any) -> None:
+        parse(command if isinstance(command, type) else idle(command), **options)
+        raise Understood
+
+    def understand_one_of(commands: dict[str, Any], **options: Any) -> None:
+        parse_one_of({name: idle(command) for name, command in commands.items()}, **options)
+
+    monkeypatch.setattr(tyro, "cli", understand)
+    monkeypatch.setattr(tyro.extras, "subcommand_cli_from_dict", understand_one_of)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    shutil.copy(ROOT / "examples" / "awac.py", "mine.py")
+    (tmp_path / "sweeps" / "a").mkdir(parents=True)
+    (tmp_path / "sweeps" / "a" / "sweep.json").write_text("{}")
+
+
+@pytest.mark.usefixtures("only_parse")
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_on_the_pages_are_understood(page: Path) -> None:
+    for words in commands(page.read_text()):
+        try:
+            assert main(words) == 0, words  # help and lists
+        except Understood:
+            pass
+        except SystemExit as end:
+            assert end.code == 0, words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_programs_on_the_pages_compile(page: Path) -> None:
+    for language, text in blocks(page.read_text()):
+        if language == "python":
+            compile(text, str(page), "exec")
