@@ -9,7 +9,7 @@ Two critics learn the values of the policy, and the policy imitates logged actio
     policy    maximise  E[log pi(a | s) * exp(A(s, a) / temperature)],
               A(s, a) = min_i Q_i(s, a) - min_i Q_i(s, b),  b ~ pi(s)
 
-docs/own-algorithm.md explains the parts.
+docs/tutorials/algorithm.md explains the parts.
 """
 
 from dataclasses import dataclass
