@@ -1,4 +1,4 @@
-"""Pages say what `chary ... --help` says: `{{ chary train msg }}` becomes that text when they are built."""
+"""Pages say what `chary ... --help` says: `{{ chary train msg }}` becomes that text when built."""
 
 import contextlib
 import io

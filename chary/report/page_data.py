@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chary.report import budget, compare, health, maps, online, verdicts
+from chary.report import budget, compare, health, maps, online, strips, verdicts
 from chary.report.compare import Group
 from chary.report.health import ACTIONS, LATER, Actions, Health, Look, Sweep
 from chary.report.statistics import LEVEL, bootstrap_each
@@ -35,6 +35,7 @@ def page_data(
     points = curve_points(stories)
     runs = [run_data(story, health.examine(story), points) for story in stories]
     found, left_out = maps.maze_maps(stories)
+    drawn = strips.strips(stories)
     # After all else: files that cannot be used are noticed on the way.
     data = overview(stories, runs, points, problems)
     data["thinned"]["maps"] = left_out
@@ -46,6 +47,7 @@ def page_data(
         "budget": budget.budgets(groups),
         "selections": selections,
         "mazes": found,
+        "strips": drawn,
         "datasets": datasets(stories),
     }
     return {**data, "runs": runs, **_plain(more)}

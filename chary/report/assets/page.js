@@ -1,7 +1,7 @@
 "use strict";
 // The page: drawn from data as often as there is fresh data; what was chosen stays chosen.
 
-const SECTIONS = [summary, learning, online, statistics, selection, budget, health, maze, datasets, reproduction, warnings];
+const SECTIONS = [summary, learning, online, statistics, selection, budget, health, maze, strip, datasets, reproduction, warnings];
 
 // Without a simulator the first question is where the policy leaves the data.
 function order(data) {

@@ -214,6 +214,17 @@ const selection = {
   },
 };
 
+// An episode in pictures, where one was drawn: `chary eval RUN --video RUN/strip.png`.
+const strip = {
+  id: "strips",
+  title: "An episode in pictures",
+  build(data) {
+    if (!data.strips?.length) return null;
+    return data.strips.map((drawn) => el("figure", { class: "strip" }, el("figcaption", {}, drawn.run),
+      el("img", { src: `data:image/png;base64,${drawn.picture}`, alt: `An episode of ${drawn.run}, from left to right` })));
+  },
+};
+
 // What it takes to choose among the policies of a method, or of an algorithm in all its settings.
 const VIEWS = { method: "the runs of one setting", algorithm: "all runs of an algorithm" };
 
