@@ -15,7 +15,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def _help(found: re.Match[str]) -> str:
-    os.environ["COLUMNS"] = "100"
+    os.environ["COLUMNS"] = "82"
     told = io.StringIO()
     with contextlib.redirect_stdout(told), contextlib.suppress(SystemExit):
         main([*found[1].split(), "--help"])
