@@ -11,6 +11,7 @@
     diagnostics/    <step>.npz, what the critics thought at each evaluation
     checkpoints/    <step>/, the newest few and the best
     limits.npz      where the data ends: logged states, and the doubt on rows put aside
+    strip.png       an episode in pictures, where somebody had it drawn
     diverged.json   only where training diverged: at which step, and why
     tensorboard/    event files, where they were asked for
     aside/          <n>/, what a resumed run could not read, or all there was before it began again
@@ -54,6 +55,7 @@ NAMES = {
     "diverged.json",
     "limits.npz",
     "start.npz",
+    "strip.png",
     "tensorboard",
     "aside",
 }

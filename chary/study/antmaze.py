@@ -118,6 +118,7 @@ def _cell(
 def _scores(budget: Budget, dataset: str) -> list[Cell]:
     return [
         _cell("msg-fast", "msg", FAST, dataset, members=budget.members),
+        _cell("msg-shared", "msg", FAST, dataset, members=budget.members, targets="shared-lcb"),
         _cell("msg-paper", "msg", PLAIN, dataset, members=budget.members),
         _cell("rebrac", "rebrac", "auto", dataset),
         _cell("iql", "iql", "auto", dataset),
@@ -173,7 +174,11 @@ def _ensembles(budget: Budget, dataset: str) -> list[Cell]:
 
 
 TABLES = {
-    "scores": Table("MSG, ReBRAC, IQL and cloning at the same number of updates", MAZES, _scores),
+    "scores": Table(
+        "MSG, the same with shared targets, ReBRAC, IQL and cloning at the same number of updates",
+        MAZES,
+        _scores,
+    ),
     "independence": Table(
         "Do members need targets of their own, with and without what makes training fast?",
         (MEDIUM,),
