@@ -45,11 +45,18 @@ class Method(NamedTuple):
 
 MSG = {"preset": "auto"}
 SHARED = {"preset": "auto", "targets": "shared-lcb"}
+# Without rewards all targets become alike; fixed random networks keep members apart off the data.
+PRIOR = {"preset": "auto", "ensemble": "prior", "prior_scale": 3.0}
 METHODS = {
     "ucb": Method("MSG, mean + std (UCB)", "msg", MSG, {"explore": "ucb"}),
     "ucb-policy": Method(
         "MSG, UCB and a policy that maximises it", "msg", MSG, {"explore": "ucb", "policy_beta": 1.0}
     ),
+    "ucb-prior": Method(
+        "MSG with fixed priors, UCB and a policy that maximises it", "msg", PRIOR,
+        {"explore": "ucb", "policy_beta": 1.0},
+    ),
+    "mean-prior": Method("MSG with fixed priors, mean", "msg", PRIOR, {"explore": "mean"}),
     "mean": Method("MSG, mean", "msg", MSG, {"explore": "mean"}),
     "lcb": Method("MSG, lower bound", "msg", MSG, {"explore": "lcb"}),
     "policy": Method("MSG, samples of the policy", "msg", MSG, {"explore": "policy"}),
@@ -83,13 +90,14 @@ def setting_of(name: str, runs: Path, data_file: Path | None) -> Setting:
         return Setting(
             name, hidden_goal(runs), "benchmarks.finetune:hidden_goal_env",
             {"steps": 2_000}, {"steps": 20_000, "warmup": 1_000, "eval_every": 2_000},
-            ("ucb", "ucb-policy", "mean", "lcb", "policy", "shared-ucb"),
+            ("ucb", "ucb-policy", "mean", "lcb", "policy", "shared-ucb", "ucb-prior", "mean-prior"),
         )  # fmt: skip
     if name == "pointmaze-large":
         # Values must reach over a way of hundreds of steps.
         far = {"discount": 0.998, "n_step": 5}
         online = {"steps": 10_000, "warmup": 1_000, "eval_every": 1_000}
-        return Setting(name, name, None, {"steps": 4_000, **far}, online, nothing=far)
+        methods = tuple(name for name in METHODS if not name.endswith("-prior"))
+        return Setting(name, name, None, {"steps": 4_000, **far}, online, methods, nothing=far)
     if name.startswith("antmaze"):
         online = {"steps": 10_000, "warmup": 1_000, "eval_every": 2_000}
         offline = {"steps": 10_000, "preset": "antmaze-fast"}
@@ -148,8 +156,8 @@ def run_all(setting: Setting, methods: list[str], seeds: list[int], runs: Path) 
 
 
 def _parent(method: Method) -> str:
-    targets = method.offline.get("targets")
-    return f"{method.algorithm}-{targets}" if targets else method.algorithm
+    kind = method.offline.get("targets") or method.offline.get("ensemble")
+    return f"{method.algorithm}-{kind}" if kind else method.algorithm
 
 
 def _online(setting: Setting, method: Method) -> dict[str, Any]:
