@@ -88,6 +88,7 @@ def _make(
     """Train a table's runs on one dataset and write its page."""
     from chary.study import plan, results
     from chary.study.page import write_study
+    from chary.study.walks import draw_walks
     from chary.training.run_config import RunConfig
 
     file = data / f"{part.dataset}.hdf5"
@@ -111,6 +112,8 @@ def _make(
     )
     results.train(study, at_once=jobs)
     write_study(study, out, seconds=time.monotonic() - began)
+    if part.table == "scores":
+        draw_walks(study, out / f"walks-{part.dataset}.png")
     return {
         "table": part.table,
         "dataset": part.dataset,

@@ -1,0 +1,67 @@
+"""Where each method's policy goes in a maze, side by side: the picture of a table of scores."""
+
+from pathlib import Path
+
+import numpy as np
+
+from chary import data
+from chary.envs import find_task
+from chary.report.figures import palette, save_figure
+from chary.report.maze import draw_walls
+from chary.runs.arrays import read_arrays
+from chary.runs.folder import RunFolder
+from chary.study.plan import Plan
+
+WORDS = {
+    "msg-fast": "MSG", "msg-shared": "MSG, shared targets", "rebrac": "ReBRAC", "iql": "IQL",
+    "bc": "cloning",
+}  # fmt: skip
+"""The cells that are drawn, in this order."""
+LOGGED = 4_000
+"""Logged positions that are drawn."""
+
+
+def draw_walks(plan: Plan, destination: Path) -> None:
+    """A maze for each method with its first seed's paths at the last step, and every seed's success."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    run = plan.jobs[0].run
+    dataset = data.load(run.dataset, data_file=run.data_file)
+    task = find_task(run.dataset)
+    assert task is not None and task.maze is not None
+    maze = task.maze
+    rows = np.random.default_rng(0).integers(dataset.size, size=LOGGED)
+    logged = np.asarray(dataset.observations[rows])[:, :2]
+    figure, axes = plt.subplots(
+        1, len(WORDS), figsize=(2.9 * len(WORDS), 3.4), layout="constrained"
+    )
+    for axis, (cell, words), colour in zip(axes, WORDS.items(), palette(len(WORDS)), strict=True):
+        folders = [RunFolder.open(job.folder) for job in plan.jobs if job.cell.name == cell]
+        scores = [folder.last() for folder in folders]
+        axis.scatter(*logged.T, s=0.6, color="0.85", linewidths=0, zorder=1)
+        for path in _paths(folders[0].diagnostics()[-1]):
+            axis.plot(*path.T, linewidth=1.2, alpha=0.8, color=colour, zorder=2)
+            axis.plot(*path[-1], "x", color="black", markersize=4, zorder=3)
+        draw_walls(axis, maze)
+        axis.plot(*maze.point(maze.goal), "*", color="crimson", markersize=13, zorder=4)
+        if maze.start:
+            axis.plot(*maze.point(maze.start), "o", mfc="white", mec="black", ms=7, zorder=4)
+        told = ", ".join(f"{score['success']:.2f}" for score in scores if score)
+        axis.set_title(f"{words}: {told}", fontsize=11)
+        left, right, bottom, top = maze.extent
+        axis.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[], aspect="equal")
+    figure.suptitle(
+        f"{run.dataset} after {run.steps:,} updates: success with {len(plan.seeds)} seeds, and paths of "
+        "the first (circle: start, star: goal, cross: where a path ended)",
+        fontsize=10,
+    )
+    save_figure(figure, destination)
+
+
+def _paths(file: Path) -> list[np.ndarray]:
+    arrays = read_arrays(file, ("paths", "path_lengths"))
+    ends = np.cumsum(arrays["path_lengths"].astype(int))
+    return np.split(arrays["paths"][:, :2], ends[:-1]) if len(ends) else []
