@@ -20,7 +20,8 @@ import numpy as np
 
 import chary
 from chary.data.dataset import Dataset
-from chary.envs.mazes import MAZES, PointMaze
+from chary.envs import find_task
+from chary.envs.mazes import MAZES, Maze, PointMaze
 from chary.errors import CharyError
 from chary.host.files import write_whole
 from chary.host.machine import command_line, layout, source
@@ -194,7 +195,22 @@ def _is_done(folder: Path) -> bool:
     return last is not None and last["step"] >= opened.config["run"]["steps"]
 
 
-def measured(folder: Path) -> dict[str, Any]:
+SQUARES = 4
+"""Squares along a side of a maze's cell, by which is counted where a run has been."""
+
+
+def visited(opened: RunFolder, maze: Maze) -> float:
+    """The share of the free maze that a run walked through while it learned in it."""
+    side = maze.size / SQUARES
+    corner = np.array([maze.extent[0], maze.extent[2]])
+    seen: set[tuple[int, int]] = set()
+    for rows in opened.rows():
+        places = np.floor((rows["observations"][:, :2] - corner) / side).astype(int)
+        seen.update(map(tuple, np.unique(places, axis=0).tolist()))
+    return len(seen) / (len(maze.free_cells) * SQUARES**2)
+
+
+def measured(folder: Path, maze: Maze) -> dict[str, Any]:
     """What a run of fine-tuning gained and lost on the way."""
     opened = RunFolder.open(folder)
     evals = opened.read("evals")
@@ -212,6 +228,7 @@ def measured(folder: Path) -> dict[str, Any]:
         "acted": float(np.mean(acted)) if acted else None,
         "episodes": len(acted),
         "first_success": found[0] if found else None,
+        "visited": visited(opened, maze),
         "guard": float(np.mean([e["guard"] for e in episodes])) if episodes else 0.0,
         "curve": curve,
     }
@@ -220,6 +237,7 @@ def measured(folder: Path) -> dict[str, Any]:
 COLUMNS = {
     "method": "method", "before": "before", "after": "after", "regret": "regret", "lowest": "lowest",
     "acted": "acted episodes that succeed", "first": "first success at step",
+    "visited": "share of the maze visited",
 }  # fmt: skip
 
 
@@ -228,7 +246,7 @@ def rows_of(record: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for name, seeds in record["methods"].items():
         row: dict[str, Any] = {"method": METHODS[name].words}
-        for key in ("before", "after", "regret", "lowest", "acted"):
+        for key in ("before", "after", "regret", "lowest", "acted", "visited"):
             values = [seed[key] for seed in seeds if seed[key] is not None]
             each = " ".join(f"{value:.2f}" for value in values)
             row[key] = f"**{np.mean(values):.2f}** ({each})" if values else ""
@@ -274,12 +292,15 @@ def main() -> None:
     setting = setting_of(asked.task, runs, asked.data_file)
     methods = asked.methods or [*setting.methods]
     run_all(setting, methods, asked.seeds, runs)
+    task = find_task("pointmaze-umaze" if setting.name == "hidden-goal" else setting.name)
+    assert task is not None and task.maze is not None
+    maze = task.maze
     record = {
         "task": setting.name,
         "offline": setting.offline,
         "online": setting.online,
         "methods": {
-            name: [measured(runs / setting.name / f"{name}-{seed}") for seed in asked.seeds]
+            name: [measured(runs / setting.name / f"{name}-{seed}", maze) for seed in asked.seeds]
             for name in methods
         },
         "command": command_line(),
