@@ -148,6 +148,16 @@ class RunFolder:
             while line := file.readline(LONGEST):
                 yield line, _record_in(log, line)
 
+    def lines_from(self, log: str, start: int) -> tuple[list[Record], int]:
+        """The valid lines of a log from a byte on, and the byte where the last whole one ends."""
+        records: list[Record] = []
+        for line, record in self._lines(log, start):
+            if not line.endswith(b"\n"):  # still being written, or torn
+                break
+            start += len(line)
+            records += [record] if record is not None else []
+        return records, start
+
     def last_line(self, log: str) -> Record | None:
         """The newest valid line of a log, without reading all of it."""
         path = self.path / f"{log}.jsonl"
