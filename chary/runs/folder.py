@@ -12,7 +12,7 @@
     checkpoints/    <step>/, the newest few and the best
     limits.npz      where the data ends: logged states, and the doubt on rows put aside
     diverged.json   only where training diverged: at which step, and why
-    tensorboard/    event files, where they were asked for
+    tensorboard/    event files, where that tracker was asked for
     aside/          <n>/, what a resumed run could not read, or all there was before it began again
 
 Lines are appended whole. Resuming cuts every log back to the step of the checkpoint it starts from.
