@@ -55,9 +55,11 @@ def try_wheel(wheel: Path, python: str, *, demo: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="chary-wheel-") as folder:
         subprocess.run([python, "-m", "venv", f"{folder}/env"], check=True)
         asked = f"{wheel}[sim]" if demo else str(wheel)
-        install = [f"{folder}/env/bin/python", "-m", "pip", "install", "--quiet", asked]
-        subprocess.run(install, check=True)
-        subprocess.run([install[0], "-c", MADE], cwd=folder, check=True)
+        inside = f"{folder}/env/bin/python"
+        fast = ["uv", "pip", "install", "--python", inside]  # the same packages, sooner
+        install = fast if shutil.which("uv") else [inside, "-m", "pip", "install"]
+        subprocess.run([*install, "--quiet", asked], check=True)
+        subprocess.run([inside, "-c", MADE], cwd=folder, check=True)
         commands = [
             "--version",
             "--help",
