@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 CHROMIUM := /usr/bin/chromium
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 
-.PHONY: demo test test-long test-browser fuzz torture torture-ray check format docs bench agree d3rlpy setup clean
+.PHONY: demo test test-long test-browser fuzz torture torture-ray check format docs dist try-wheel bench agree d3rlpy setup clean
 
 demo: setup
 	$(BIN)/chary demo
@@ -44,6 +44,7 @@ torture-ray: setup
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 	$(BIN)/basedpyright
 
 format: setup
@@ -52,6 +53,16 @@ format: setup
 
 docs: setup
 	$(BIN)/mkdocs build --strict
+
+# An archive of the source, and a wheel that is built from it.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	ls -lh dist
+
+# The wheel in a clean environment of every supported Python that is found; DEMO=1 also runs `chary demo`.
+try-wheel: dist
+	$(BIN)/python -m tests.try_wheel $(if $(DEMO),--demo)
 
 bench: setup d3rlpy
 	$(BIN)/chary bench updates --out results
@@ -84,4 +95,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .venv-d3rlpy site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-d3rlpy dist site .pytest_cache .ruff_cache .hypothesis

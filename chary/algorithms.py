@@ -28,11 +28,11 @@ SUMMARIES = {
 
 
 @cache
-def installed() -> dict[str, str]:
-    """Algorithms of installed packages: the module:Name of each, by its name."""
+def installed(group: str = GROUP) -> dict[str, str]:
+    """What installed packages bring along, algorithms or another group: module:Name, by its name."""
     from importlib.metadata import entry_points
 
-    return {point.name: point.value for point in entry_points(group=GROUP)}
+    return {point.name: point.value for point in entry_points(group=group)}
 
 
 def is_algorithm(name: str) -> bool:

@@ -47,15 +47,19 @@ class Allowed:
     number: bool = False
     bounds: tuple[Any, ...] = ()
     several: bool = False
-    """Whether the field is a tuple of such numbers."""
+    """Whether the field is a tuple of such numbers or names."""
     kinds: tuple[type, ...] = ()
     """Types of its values; empty where they are not known."""
 
     def check(self, option: str, value: Any) -> None:
         """Refuse any other value."""
-        if value in self.words:
+        if self.only_words and self.several:
+            known = isinstance(value, tuple | list) and all(item in self.words for item in value)
+            require(known, option, value, "one or more of " + ", ".join(map(str, self.words)))
+            refuse_repeats(option, value)
+        elif value in self.words:
             return
-        if self.only_words:
+        elif self.only_words:
             require(False, option, value, " or ".join(map(str, self.words)))
         elif self.several:
             inside = (value or not self.bounds) and all(map(self._within, value))
@@ -94,7 +98,7 @@ def _allowed_by(hint: Any) -> Allowed:
     for arm in arms:
         if get_origin(arm) is tuple and get_args(arm)[1:] == (...,):
             inner = _allowed_by(get_args(arm)[0])
-            return replace(inner, several=inner.number)
+            return replace(inner, several=inner.number or inner.only_words)
     named = [arm for arm in arms if get_origin(arm) is Literal or arm is NoneType]
     others = [_kind_of(arm) for arm in arms if arm not in named]
     words = [word for arm in named for word in (get_args(arm) or (None,))]

@@ -9,8 +9,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "chary"
 ROOMS = (
-    "", "host", "envs", "data", "networks", "ensembles", "execution", "algos", "runs", "evaluation",
-    "online", "training", "deploy", "tune", "report", "bench", "study", "theory", "testing", "cli",
+    "", "host", "envs", "data", "networks", "ensembles", "execution", "algos", "runs", "track",
+    "evaluation", "online", "training", "deploy", "tune", "report", "bench", "study", "theory",
+    "testing", "cli",
 )  # fmt: skip
 """From the bottom up; the first is the hall: errors, types, configs."""
 DOORS = ("", "__main__", "moved")

@@ -65,7 +65,8 @@ def entry(name: str) -> Entry:
     check_algorithm(name)
     if name in ALGORITHMS:
         return ALGORITHMS[name]
-    found = find_named("algorithm", installed().get(name, name), "mine:AWAC")
+    known = installed()
+    found = find_named("algorithm", known.get(name, name), "mine:AWAC", installed=name in known)
     if not isinstance(found, Entry):
         raise CharyError(
             f"algorithm {name}: is of type {type(found).__name__}, but must be a chary.algos.Entry: its "

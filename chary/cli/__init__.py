@@ -28,6 +28,7 @@ COMMANDS = {
     "serve": "a policy with its doubt, over HTTP: chary serve agent.onnx",
     "runs": "table of run folders with last and best scores",
     "report": "one HTML page about run folders: curves, ensemble health, mazes: chary report runs",
+    "track": "logs of runs for TensorBoard, W&B, MLflow or trackio: chary track runs/x --to mlflow",
     "watch": "a live page in the browser about runs in training: chary watch runs",
     "study": "train variants with several seeds and compare them: chary study targets",
     "reproduce": "repeat the project's own results: chary reproduce antmaze --dry-run",

@@ -16,7 +16,7 @@ from chary.training.run_config import RunConfig
 
 CHOSEN = frozenset({
     "steps", "env", "seed", "log_every", "eval_every", "eval_episodes", "final_episodes", "act",
-    "checkpoint_minutes", "tensorboard",
+    "checkpoint_minutes", "track",
 })  # fmt: skip
 """Settings of a run that fine-tuning chooses anew; all others are the parent's."""
 

@@ -103,6 +103,8 @@ def _in_words(arguments: list[str]) -> list[str]:
     for word, following in zip(arguments, [*arguments, "--"][1:], strict=True):
         if word.partition("=")[0] == "--chunk":  # its name before 0.2
             words.append(word.replace("--chunk", "--window", 1))
+        elif word == "--tensorboard":  # the same
+            words += ["--track", "tensorboard"]
         elif word == NORMALISE and following.startswith("--"):
             words += [NORMALISE, "moments"]
         elif word == NORMALISE.replace("--", "--no-"):

@@ -10,6 +10,7 @@ from chary.cli.runs import show_runs
 from chary.execution.devices import Devices
 from chary.execution.processes.meeting import joined
 from chary.host.importing import trust
+from chary.track import TrackerName
 from chary.training import start
 from chary.training.follower import follow
 from chary.training.population import runs_in
@@ -22,6 +23,7 @@ def main(arguments: list[str]) -> int:
         steps: int | None = None,
         alone: Flag = False,
         devices: Devices | None = None,
+        track: tuple[TrackerName, ...] | None = None,
         from_start: Flag = False,
         coordinator: str | None = None,
         processes: int | None = None,
@@ -39,6 +41,7 @@ def main(arguments: list[str]) -> int:
             steps: Extend the run to this many steps.
             alone: Resume this run only. It leaves its group permanently; results change by rounding.
             devices: Train on this many devices from now on. Results change by rounding.
+            track: Pass the logs on to these trackers from now on. If omitted: to the run's own.
             from_start: Begin again at step 0 if there are logs but no intact checkpoint. What there was
                 is kept in the run's folder `aside`.
             coordinator: HOST:PORT of process 0, to train in several processes with this command in each.
@@ -57,6 +60,7 @@ def main(arguments: list[str]) -> int:
                 steps=steps,
                 alone=alone,
                 devices=devices,
+                track=track,
                 yes=yes,
                 from_start=from_start,
             )

@@ -8,7 +8,6 @@ from chary.data import formats, sources
 from chary.data.dataset import Dataset
 from chary.data.formats import FORMATS
 from chary.data.formats.guard import fits
-from chary.data.sources import NAMED
 from chary.errors import CharyError, unknown_name
 
 
@@ -26,7 +25,9 @@ def _load(name_or_path: str | Path, data_file: str | Path | None) -> Dataset:
     named = sources.find(text)
     if data_file is not None:
         if named is None:
-            raise unknown_name("dataset", text, NAMED, "A data file needs the name of a known one.")
+            raise unknown_name(
+                "dataset", text, sources.names(), "A data file needs the name of a known one."
+            )
         path = _existing(data_file)
         return replace(named.read(path), origin=text, data_file=str(path.absolute()))
     if named is not None:
@@ -41,7 +42,8 @@ def _load(name_or_path: str | Path, data_file: str | Path | None) -> Dataset:
         return replace(published.read(path), origin=str(path.absolute()))
     if path.suffix.lower() in FORMATS or exists or "/" in text:
         return replace(formats.read(path), origin=str(path.absolute()))
-    raise unknown_name("dataset", text, NAMED, f"Or give a file that ends in {', '.join(FORMATS)}.")
+    advice = f"Or give a file that ends in {', '.join(FORMATS)}."
+    raise unknown_name("dataset", text, sources.names(), advice)
 
 
 def _existing(path: str | Path) -> Path:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from chary.algorithms import installed
 from chary.errors import unknown_name
 from chary.networks.targets import smallest
 from chary.types import PyTree
@@ -126,13 +127,14 @@ ENSEMBLES: dict[str, Callable[[EnsembleShape], Ensemble]] = {
 
 
 def check_name(ensemble: str) -> None:
-    """Refuse a kind that is neither in the registry nor written like one of your own."""
-    if ensemble not in ENSEMBLES and ":" not in ensemble:
-        raise unknown_name("ensemble", ensemble, ENSEMBLES, "One of your own is module:Name.")
+    """Refuse a kind that is neither in the registry nor installed nor written like one of your own."""
+    known = {*ENSEMBLES, *installed(own.GROUP)}
+    if ensemble not in known and ":" not in ensemble:
+        raise unknown_name("ensemble", ensemble, known, "One of your own is module:Name.")
 
 
 def make_ensemble(ensemble: str, shape: EnsembleShape) -> Ensemble:
-    """An ensemble by the name of its kind, or by `module:Name` of your own."""
+    """An ensemble by the name of its kind, of an installed one, or by `module:Name` of your own."""
     if ensemble not in ENSEMBLES:
         return own.make(ensemble, shape)
     made = ENSEMBLES[ensemble](shape)

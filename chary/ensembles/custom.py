@@ -1,4 +1,4 @@
-"""Ensembles of your own, by `module:Name`: found from the current folder, tried before a run."""
+"""Ensembles of your own, by `module:Name`, and those of installed packages: tried before a run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,17 +6,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from chary.algorithms import installed
 from chary.ensembles import Ensemble, EnsembleShape
 from chary.errors import CharyError
 from chary.host.importing import find_named, in_short
 
+GROUP = "chary.ensembles"
+"""Entry points of this group are ensembles: a name, and the module:Name of what makes one."""
 TRIED_BATCH = 5
 """Rows of the batch that an ensemble's shapes are tried with."""
 
 
 def make(ensemble: str, shape: EnsembleShape) -> Ensemble:
     """Call `Name` of `module` with the shape, and see that it gives an ensemble of that shape."""
-    made = _call(ensemble, find_named("--ensemble", ensemble, "mine:MyEnsemble"), shape)
+    known = installed(GROUP)
+    named, there = known.get(ensemble, ensemble), ensemble in known
+    maker = find_named("--ensemble", named, "mine:MyEnsemble", installed=there)
+    made = _call(ensemble, maker, shape)
     missing = [part for part in ("init", "heads", "shares_weights") if not hasattr(made, part)]
     if missing:
         raise CharyError(

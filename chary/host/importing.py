@@ -78,14 +78,18 @@ def _home(name: str) -> str:
     return os.pathsep.join(map(os.path.realpath, places))
 
 
-def find_named(option: str, name: str, example: str) -> Any:
-    """The object that `module:Name` names, or an error that says which option asks for it."""
+def find_named(option: str, name: str, example: str, *, installed: bool = False) -> Any:
+    """The object that `module:Name` names, or an error that says which option asks for it.
+
+    What is `installed` is not looked for in the current folder, where anything of that name may be.
+    """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise CharyError(f"{option} {name}: write module:Name, such as {example}.")
-    trust([name])  # whoever asks has named it, or made sure
     here = os.getcwd()
-    if here not in sys.path:
+    if not installed:
+        trust([name])  # whoever asks has named it, or made sure
+    if not installed and here not in sys.path:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)

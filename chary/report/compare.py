@@ -22,7 +22,7 @@ from chary.runs.schema import Record, is_number
 
 BOOKKEEPING = {
     "seed", "run", "dataset", "data_file", "log_every", "eval_every", "eval_episodes",
-    "final_episodes", "checkpoint_minutes", "tensorboard", "return_range", "chunk", "devices", "matmul",
+    "final_episodes", "checkpoint_minutes", "track", "return_range", "chunk", "devices", "matmul",
     "parent", "step_seconds",
 }  # fmt: skip
 """Settings that do not change what is learned, or that are shown elsewhere."""

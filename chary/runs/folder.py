@@ -13,7 +13,7 @@
     limits.npz      where the data ends: logged states, and the doubt on rows put aside
     strip.png       an episode in pictures, where somebody had it drawn
     diverged.json   only where training diverged: at which step, and why
-    tensorboard/    event files, where they were asked for
+    tensorboard/    event files, where that tracker was asked for
     aside/          <n>/, what a resumed run could not read, or all there was before it began again
 
 Lines are appended whole. Resuming cuts every log back to the step of the checkpoint it starts from.
@@ -149,6 +149,16 @@ class RunFolder:
             file.seek(start)
             while line := file.readline(LONGEST):
                 yield line, _record_in(log, line)
+
+    def lines_from(self, log: str, start: int) -> tuple[list[Record], int]:
+        """The valid lines of a log from a byte on, and the byte where the last whole one ends."""
+        records: list[Record] = []
+        for line, record in self._lines(log, start):
+            if not line.endswith(b"\n"):  # still being written, or torn
+                break
+            start += len(line)
+            records += [record] if record is not None else []
+        return records, start
 
     def last_line(self, log: str) -> Record | None:
         """The newest valid line of a log, without reading all of it."""

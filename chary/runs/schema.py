@@ -59,7 +59,9 @@ WIDEST = 10**6
 def require_config(config: Record) -> None:
     """Refuse a config.json from which no run could be opened: a section of another kind, or missing."""
     for name in SECTIONS:
-        if not isinstance(config.get(name, {}), dict):
+        found = config.get(name, {})
+        absent = name == "source" and found is None  # made by chary that is no checkout
+        if not isinstance(found, dict) and not absent:
             raise ValueError(f"its {name} is not an object")
     described, run = config.get("dataset", {}), config.get("run", {})
     for name, value in (

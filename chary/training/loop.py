@@ -20,7 +20,7 @@ from chary.execution.program import Carry, one_of
 from chary.host.machine import give_back_memory
 from chary.host.terminal import TrainingDisplay, say
 from chary.runs.folder import RunFolder
-from chary.runs.tensorboard import EventFiles
+from chary.track.following import Following
 from chary.training.plan import Plan
 from chary.training.run_config import RunConfig
 from chary.training.time_left import Forecast
@@ -36,7 +36,7 @@ class Member(NamedTuple):
     lane: int
     """Its place in the program."""
     folder: RunFolder
-    events: EventFiles
+    trackers: Following
 
 
 def run_loop(
@@ -58,10 +58,12 @@ def run_loop(
         ExitStack() as files,
     ):
         members = [
-            Member(i, folder, files.enter_context(EventFiles(folder, enabled=run.tensorboard)))
+            Member(i, folder, files.enter_context(Following(folder, run.track)))
             for i, folder in enumerate(folders)
             if not folder.diverged()
         ]
+        for line in dict.fromkeys(line for member in members for line in member.trackers.look):
+            display.say(line)
         for member in members:
             display.scores(member.lane, member.folder.last(), member.folder.best())
         _look_if_due(plan, members, carry, step, display, stop_asked)
@@ -100,7 +102,7 @@ def run_loop(
                 for member in members:
                     member.folder.append("metrics", {"step": step, **means[member.lane]})
                     member.folder.append("timing", timing)
-                    member.events.metrics(step, means[member.lane])
+                    member.trackers.catch_up()
             due = time.monotonic() - saved_at > 60.0 * run.checkpoint_minutes
             # Looked at once: it may change while we save.
             stopping = stop_asked() or others_asked
@@ -187,7 +189,7 @@ def _look_if_due(
         if result is not None:
             record = {"step": step, "episodes": len(result.returns), **result.record()}
             folder.append("evals", record)
-            member.events.evaluation(record)
+            member.trackers.catch_up()
             display.scores(member.lane, record, folder.best())
 
 

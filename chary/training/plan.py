@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from chary import algos
+from chary import algos, track
 from chary.data import finite
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform, Scaling
@@ -27,7 +27,6 @@ from chary.execution.program import (
     trace_update,
 )
 from chary.runs.folder import RunFolder
-from chary.runs.tensorboard import require_tensorboard
 from chary.training.run_config import RunConfig, RunSpec
 from chary.types import Algorithm, Batch
 
@@ -121,8 +120,7 @@ def check(spec: RunSpec, dataset: Dataset) -> None:
             "will learn nothing from rewards. Set --warmup-steps or take a --preset.",
             stacklevel=3,
         )
-    if run.tensorboard:
-        require_tensorboard()
+    track.require(run.track)
     if not run.allow_finite_actions:
         finite.refuse(dataset.name, dataset.actions, dataset.action_names)
     made = _made(spec, dataset)

@@ -99,9 +99,9 @@ def entry_of(algorithm: str, folder: Path) -> algos.Entry:
 
 
 def record_changes(folder: RunFolder, spec: RunSpec) -> None:
-    """Write down what a resumed run does otherwise from now on: its steps and its execution."""
+    """Write down what a resumed run does otherwise from now on: its steps, trackers and execution."""
     recorded = spec_of(folder)
-    if (spec.run.steps, spec.execution) != (recorded.run.steps, recorded.execution):
+    if (spec.run, spec.execution) != (recorded.run, recorded.execution):
         folder.write_config({**folder.config, **_settings(spec)})
 
 

@@ -9,6 +9,7 @@ from chary.errors import CharyError
 from chary.evaluation import acting
 from chary.execution.config import Execution
 from chary.online.config import OnlineConfig
+from chary.track import TrackerName
 
 Normalise: TypeAlias = Literal["auto", "none", "moments", "quantiles"]
 
@@ -72,19 +73,22 @@ class RunConfig(Checked):
     `chary select` compares policies on them."""
     patience: Count = 0
     """Stop after this many log lines without a better validation score; 0 never stops early."""
-    tensorboard: bool = False
-    """Also write TensorBoard event files into the run folder."""
+    track: tuple[TrackerName, ...] = ()
+    """Also pass the logs on to these trackers: tensorboard, wandb, mlflow, trackio. Everything stays on
+    this machine unless you say otherwise; see `chary track --help`."""
 
     BEFORE: ClassVar[dict[str, Any]] = {"normalise_observations": "none"}
     """What runs did before these were settings."""
 
     @staticmethod
     def migrated(settings: dict[str, Any]) -> dict[str, Any]:
-        """Settings in which observations are normalised by a word: once the choice was yes or no."""
-        chosen = settings.get("normalise_observations")
-        if not isinstance(chosen, bool):
-            return settings
-        return {**settings, "normalise_observations": "moments" if chosen else "none"}
+        """Settings in today's words: normalising observations and TensorBoard were once yes or no."""
+        settings = dict(settings)
+        if isinstance(chosen := settings.get("normalise_observations"), bool):
+            settings["normalise_observations"] = "moments" if chosen else "none"
+        if settings.pop("tensorboard", False):
+            settings.setdefault("track", ("tensorboard",))
+        return settings
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chary import algos
+from chary import track as trackers
 from chary.data import sources
 from chary.data.dataset import Dataset
 from chary.data.scaling import Scaling
@@ -174,16 +175,19 @@ def resume(
     *,
     dataset: Dataset | None = None,
     steps: int | None = None,
+    track: Sequence[str] | None = None,
     from_start: bool = False,
 ) -> Agent:
     """Resume a run from its newest intact checkpoint, with the same bits as an uninterrupted run.
 
     All runs of a group are resumed together. `dataset` is needed only if the run was started with a
-    dataset from memory; `steps` extends the run. A run with logs but no intact checkpoint is an error;
-    with `from_start` it begins again.
+    dataset from memory; `steps` extends the run; `track` names its trackers from now on. A run with
+    logs but no intact checkpoint is an error; with `from_start` it begins again.
     """
     path = Path(run)
-    agent = resume_group(path, dataset=dataset, steps=steps, from_start=from_start)[path]
+    agent = resume_group(path, dataset=dataset, steps=steps, track=track, from_start=from_start)[
+        path
+    ]
     if agent is None:
         raise DivergedError(f"{run}: training diverged; the runs trained with it are complete.")
     return agent
@@ -214,6 +218,7 @@ def resume_group(
     *,
     dataset: Dataset | None = None,
     steps: int | None = None,
+    track: Sequence[str] | None = None,
     alone: bool = False,
     devices: Devices | None = None,
     yes: bool = False,
@@ -242,7 +247,11 @@ def resume_group(
         dataset = dataset or load_again(run, specs[0].run)
         for folder in folders:
             check_data(folder, dataset)
-        specs = [spec._replace(run=replace(spec.run, steps=steps or goal)) for spec in specs]
+        changed: dict[str, Any] = {"steps": steps or goal}
+        if track is not None:
+            changed["track"] = tuple(track)
+        specs = [spec._replace(run=replace(spec.run, **changed)) for spec in specs]
+        trackers.require(specs[0].run.track)
         made = plan.make_plan(specs, dataset)
         for folder, spec in zip(folders, specs, strict=True):
             records.record_changes(folder, spec)

@@ -66,7 +66,7 @@ SMALL = ("--steps", 1, "--hidden", 4, "--batch-size", 4)
 
 
 def test_unknown_command() -> None:
-    assert "unknown command 'trian'. Did you mean train?" in refused("trian")
+    assert "unknown command 'trian'. Did you mean train or track?" in refused("trian")
 
 
 def test_a_process_ends_with_the_code_of_its_command(tmp_path: Path) -> None:

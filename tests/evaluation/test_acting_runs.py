@@ -145,7 +145,7 @@ def test_older_runs_are_by_the_mode(run: Path, dataset: Dataset, tmp_path: Path)
 def test_tensorboard_has_both(dataset: Dataset, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    chary.train("bc", dataset, run=tmp_path / "run", act="both", tensorboard=True, **TINY)
+    chary.train("bc", dataset, run=tmp_path / "run", act="both", track=("tensorboard",), **TINY)
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()
     found = [event.value for event in events.Scalars("eval/sampled/return")]

@@ -12,6 +12,7 @@ from chary.report.follow import Follower
 from chary.report.page_data import page_data
 from chary.report.story import read_run, read_runs
 from chary.runs.folder import RunFolder
+from chary.runs.schema import require_config
 from tests.synthetic import synthetic_run
 
 Damage = Callable[[RunFolder], None]
@@ -127,3 +128,17 @@ def test_a_number_beyond_numbers_is_no_point_of_a_curve(tmp_path: Path) -> None:
         log.write(json.dumps({"step": 300, "critic/0": HUGE, "critic/1": 1.0}) + "\n")
     metrics = page_data([read_run(tmp_path)])["runs"][0]["metrics"]
     assert metrics["critic/0"][-1] is None and metrics["critic/1"][-1] == 1.0
+
+
+def test_a_run_of_installed_chary_has_no_commit() -> None:
+    parts = ("observation_mean", "observation_std", "action_low", "action_high")
+    config: dict[str, Any] = {
+        "dataset": {"name": "x", "fingerprint": "x", "observation_size": 1, "action_size": 1},
+        "run": {"dataset": "x"},
+        "scaling": {**{part: [1.0] for part in parts}, "reward": {"scale": 1.0}},
+        "source": None,
+    }
+    require_config(config)
+    for damaged in ({"source": "a commit"}, {"layout": None}):
+        with pytest.raises(ValueError, match="is not an object"):
+            require_config({**config, **damaged})

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import chary
+from chary.config import from_json
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.execution.program import initial_carry
@@ -257,8 +258,9 @@ def test_boundaries_fall_on_log_lines_evaluations_and_the_end() -> None:
 def test_tensorboard_files_hold_the_same_numbers(dataset: Dataset, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    chary.train("bc", dataset, run=tmp_path / "run", steps=30, tensorboard=True, **QUICK)
-    chary.resume(tmp_path / "run", dataset=dataset)  # makes the file anew, not twice
+    chary.train("bc", dataset, run=tmp_path / "run", steps=20, **QUICK)
+    chary.resume(tmp_path / "run", dataset=dataset, track=["tensorboard"])
+    chary.resume(tmp_path / "run", dataset=dataset, steps=30)  # makes the file anew, not twice
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     events.Reload()
     found = [(e.step, e.value) for e in events.Scalars("policy/log_likelihood")]
@@ -267,6 +269,16 @@ def test_tensorboard_files_hold_the_same_numbers(dataset: Dataset, tmp_path: Pat
     np.testing.assert_allclose(
         [value for _, value in found], [r["policy/log_likelihood"] for r in logged], rtol=1e-6
     )
+
+
+def test_trackers_were_once_tensorboard_or_none() -> None:
+    old = {"dataset": "x", "steps": 5}
+    assert from_json(RunConfig, {**old, "tensorboard": True}).track == ("tensorboard",)
+    assert from_json(RunConfig, {**old, "tensorboard": False}).track == ()
+    assert from_json(RunConfig, {**old, "track": ["wandb", "mlflow"]}).track == ("wandb", "mlflow")
+    for wrong in (["paper"], ["wandb", "wandb"], "wandb"):
+        with pytest.raises(CharyError, match="--track"):
+            from_json(RunConfig, {**old, "track": wrong})
 
 
 def test_clock_times_are_only_in_the_timing_log(dataset: Dataset, tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import numpy as np
 import tyro
 
 from chary.cli.output import Flag, show
-from chary.data import load
+from chary.data import load, sources
 from chary.data.dataset import Dataset
-from chary.data.sources import NAMED
 from chary.report.dataset import draw_dataset
 
 
@@ -28,7 +27,8 @@ def list_(json: Flag = False) -> None:
             "preset": entry.preset,
             "description": entry.description,
         }
-        for entry in NAMED.values()
+        for entry in map(sources.find, sources.names())
+        if entry is not None
     ]
     show(rows, {key: key for key in rows[0]}, as_json=json)
 

@@ -7,7 +7,6 @@ import tyro
 
 from chary.cli.output import Flag, show
 from chary.data import sources
-from chary.data.sources import NAMED
 from chary.errors import CharyError, unknown_name
 
 
@@ -26,7 +25,7 @@ def download(
     """
     named = sources.find(name)
     if named is None:
-        raise unknown_name("dataset", name, NAMED)
+        raise unknown_name("dataset", name, sources.names())
     if named.download is None:
         raise CharyError(f"{name}: comes from '{named.source}', which chary cannot download from.")
     path = named.download(None if to is None else to.expanduser())

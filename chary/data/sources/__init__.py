@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from chary.algorithms import installed
 from chary.data.dataset import Dataset
 from chary.data.scaling import RewardTransform
+from chary.errors import CharyError
+from chary.host.importing import find_named
 
+GROUP = "chary.datasets"
+"""Entry points of this group are datasets: a name, and the module:Name of a `NamedDataset`."""
 UNCHANGED = RewardTransform()
 SPARSE = RewardTransform(scale=4.0, shift=-0.5)
 """4 (r - 0.5), which turns a reward of 0 or 1 into -2 or 2."""
@@ -52,7 +57,25 @@ NAMED: dict[str, NamedDataset] = {
 
 def find(name: str) -> NamedDataset | None:
     """The dataset of that name."""
-    return NAMED.get(name) or minari.find(name) or ogbench.find(name)
+    return NAMED.get(name) or minari.find(name) or ogbench.find(name) or _find_installed(name)
+
+
+def names() -> list[str]:
+    """Names of the datasets that can be listed: chary's, and those of installed packages."""
+    return [*NAMED, *(name for name in installed(GROUP) if name not in NAMED)]
+
+
+def _find_installed(name: str) -> NamedDataset | None:
+    """The dataset of an installed package, which is imported for it."""
+    if name not in installed(GROUP):
+        return None
+    found = find_named("dataset", installed(GROUP)[name], "mine:DATASET", installed=True)
+    if not isinstance(found, NamedDataset) or found.name != name:
+        raise CharyError(
+            f"dataset {name}: its entry point is of type {type(found).__name__}, but must be a "
+            "chary.data.sources.NamedDataset of the same name."
+        )
+    return found
 
 
 def find_by_file(path: Path) -> NamedDataset | None:
