@@ -9,7 +9,8 @@ import tyro
 
 from chary.cli.output import Flag, show
 from chary.errors import CharyError
-from chary.runs.folder import RunFolder, find_runs, headline, speed_in
+from chary.runs.folder import RunFolder, find_runs
+from chary.runs.logs import headline, speed_in
 from chary.runs.schema import is_count, is_text, way_of
 
 COLUMNS = {

@@ -180,7 +180,8 @@ def _train(sweep: "Sweep", cells: "Sequence[Cell]", where: "Where", *, as_json: 
 def _show(sweep: "Sweep", *, as_json: bool, **facts: Any) -> None:
     """A row for every cell."""
     from chary.cli.output import show
-    from chary.runs.folder import RunFolder, headline
+    from chary.runs.folder import RunFolder
+    from chary.runs.logs import headline
 
     rows: list[dict[str, Any]] = []
     for cell in sweep.cells:

@@ -34,7 +34,8 @@ def main(arguments: list[str]) -> int:
             online: Send the runs: wandb to your account, trackio to the server or Space that its
                 variables name.
         """
-        from chary.runs.folder import RunFolder, claimed, find_runs
+        from chary.runs.claims import claimed
+        from chary.runs.folder import RunFolder, find_runs
         from chary.track import require
         from chary.track.following import Following
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from chary.report.compare import MOST_METHODS, Group
 from chary.report.statistics import FEWER, TAILS
-from chary.runs.folder import headline
+from chary.runs.logs import headline
 from chary.runs.schema import Record, is_number
 
 POLICIES = 8

@@ -17,7 +17,7 @@ from chary.report.statistics import (
     worst_possible,
 )
 from chary.report.story import RunStory
-from chary.runs.folder import headline
+from chary.runs.logs import headline
 from chary.runs.schema import Record, is_number
 
 BOOKKEEPING = {

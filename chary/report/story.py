@@ -15,14 +15,8 @@ import numpy as np
 from chary.errors import CharyError
 from chary.evaluation.acting import resolve
 from chary.runs.arrays import UNREADABLE, read_arrays
-from chary.runs.folder import (
-    LOGS,
-    RunFolder,
-    find_runs,
-    headline,
-    seconds_in,
-    speed_in,
-)
+from chary.runs.folder import LOGS, RunFolder, find_runs
+from chary.runs.logs import headline, seconds_in, speed_in
 from chary.runs.schema import SHOWN, Record, is_number, require_shapes, require_summary
 
 Columns = dict[str, np.ndarray]
@@ -196,7 +190,7 @@ def read_run(path: Path, *, name: str | None = None) -> RunStory:
     logs: dict[str, list[Record]] = {}
     for log in LOGS:
         try:
-            records, torn = folder.read_and_count(log)
+            records, torn = folder.log(log).read_and_count()
         except OSError as error:
             records, torn = [], 0
             warnings.append(f"{log}.jsonl: cannot be read ({error.strerror or error}).")

@@ -20,27 +20,23 @@ Lines are appended whole. Resuming cuts every log back to the step of the checkp
 """
 
 import json
-import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from chary.errors import CharyError, reason
-from chary.host.files import jsonable, open_plain, parse_json, read_json, whole, write_whole
+from chary.host.files import jsonable, read_json, write_whole
 from chary.runs import checkpoints
 from chary.runs.arrays import UNREADABLE, read_arrays, save_arrays
+from chary.runs.logs import Log
 from chary.runs.schema import (
     Record,
     is_divergence,
-    is_number,
     is_text,
-    is_valid,
     population_of,
 )
 
@@ -64,10 +60,6 @@ LIMITS = "limits.npz"
 SELECTED = "select.json"
 """What `chary select` leaves beside runs."""
 NEWEST_KEPT = 2
-LONGEST = 16 * 2**20
-"""Bytes of a line of a log."""
-TAIL = 64 * 2**10
-"""Bytes at a log's end that hold its last line."""
 
 
 class RunFolder:
@@ -76,7 +68,7 @@ class RunFolder:
     def __init__(self, path: Path, config: Record):
         self.path = path
         self.config = config
-        self._logs: dict[str, _Seen] = {}
+        self._logs: dict[str, Log] = {}
 
     @classmethod
     def exists(cls, path: Path) -> bool:
@@ -115,60 +107,17 @@ class RunFolder:
         self.config = config
         write_whole(self.path / "config.json", json.dumps(config, indent=2) + "\n")
 
+    def log(self, name: str) -> Log:
+        """One of the folder's logs, which remembers what was read of it."""
+        return self._logs.setdefault(name, Log(self.path / f"{name}.jsonl", name))
+
     def append(self, log: str, record: Record) -> None:
         """Add one line to a log, in a single write."""
-        line = json.dumps(jsonable(record)) + "\n"
-        try:
-            with open(self.path / f"{log}.jsonl", "ab", buffering=0) as file:
-                start = file.seek(0, os.SEEK_END)
-                if file.write(line.encode()) != len(line.encode()):
-                    file.truncate(start)
-                    raise OSError("the disk is full")
-        except OSError as error:
-            raise CharyError(
-                f"{self.path}/{log}.jsonl: cannot be written ({error.strerror or error}). Make room, "
-                f"then `chary resume {self.path}`."
-            ) from error
+        self.log(log).append(record)
 
     def read(self, log: str) -> list[Record]:
         """All valid lines of a log; one torn by a crash is skipped."""
-        return self.read_and_count(log)[0]
-
-    def read_and_count(self, log: str) -> tuple[list[Record], int]:
-        """All valid lines of a log, and how many others were skipped."""
-        records = [record for _, record in self._lines(log)]
-        valid = [record for record in records if record is not None]
-        return valid, len(records) - len(valid)
-
-    def _lines(self, log: str, start: int = 0) -> Iterator[tuple[bytes, Record | None]]:
-        """Each line of a log from a byte on, as it is written and what it says, if that is valid."""
-        path = self.path / f"{log}.jsonl"
-        if not path.is_file():
-            return
-        with open_plain(path) as file:
-            file.seek(start)
-            while line := file.readline(LONGEST):
-                yield line, _record_in(log, line)
-
-    def lines_from(self, log: str, start: int) -> tuple[list[Record], int]:
-        """The valid lines of a log from a byte on, and the byte where the last whole one ends."""
-        records: list[Record] = []
-        for line, record in self._lines(log, start):
-            if not line.endswith(b"\n"):  # still being written, or torn
-                break
-            start += len(line)
-            records += [record] if record is not None else []
-        return records, start
-
-    def last_line(self, log: str) -> Record | None:
-        """The newest valid line of a log, without reading all of it."""
-        path = self.path / f"{log}.jsonl"
-        size = path.stat().st_size if path.is_file() else 0
-        for start in {max(0, size - TAIL): None, 0: None}:
-            for record in reversed([record for _, record in self._lines(log, start)]):
-                if record is not None:
-                    return record
-        return None
+        return self.log(log).read_and_count()[0]
 
     def write_data(self, summary: Record) -> None:
         """Keep what a reader of the run will want to know of its data."""
@@ -205,22 +154,10 @@ class RunFolder:
         checkpoints.prune(self.checkpoint_folder, sound)
         if not self.diverged(step):
             (self.path / "diverged.json").unlink(missing_ok=True)
-        self._logs.clear()
         aside = self._aside()
-        for log in LOGS:
-            path = self.path / f"{log}.jsonl"
-            lines = list(self._lines(log))
-            kept = [line for line, record in lines if record and record["step"] <= step]
-            odd = [line for line, record in lines if record is None]
-            if odd:
-                _write_lines(aside / path.name, odd)
-                warnings.warn(
-                    f"{path}: {len(odd)} line(s) cannot be read and are kept in "
-                    f"{(aside / path.name).relative_to(self.path)}.",
-                    stacklevel=4,
-                )
-            if len(kept) < len(lines) or (kept and not kept[-1].endswith(b"\n")):
-                _write_lines(path, kept)
+        for name in LOGS:
+            self.log(name).cut_back(step, aside)
+        self._logs.clear()
         for path in (*self.diagnostics(), *self.row_files()):
             if int(path.stem) > step:
                 path.unlink()
@@ -362,91 +299,21 @@ class RunFolder:
 
         Of equals the later.
         """
-        return self._seen("evals").best or self._seen("metrics").best
+        return self.log("evals").seen().best or self.log("metrics").seen().best
 
     def last(self) -> Record | None:
         """The newest evaluation."""
-        return self._seen("evals").last
+        return self.log("evals").seen().last
 
     def validations(self) -> list[float]:
         """The held-out score of every log line that has one."""
-        return self._seen("metrics").scores
+        return self.log("metrics").seen().scores
 
     def looked_at(self, step: int, *, simulated: bool) -> bool:
         """Whether a step was evaluated, or without a simulator the critics were asked there."""
         if simulated:
-            return step in self._seen("evals").steps
+            return step in self.log("evals").seen().steps
         return (self.path / "diagnostics" / f"{step}.npz").exists()
-
-    def _seen(self, log: str) -> "_Seen":
-        """What is needed of a log again and again; only lines that are new since the last call are read.
-
-        A log that was cut back or replaced is read anew.
-        """
-        try:
-            found = os.stat(self.path / f"{log}.jsonl")
-        except OSError:
-            return _Seen()
-        seen = self._logs.get(log)
-        if seen is None or seen.file != (found.st_dev, found.st_ino) or found.st_size < seen.end:
-            seen = self._logs[log] = _Seen((found.st_dev, found.st_ino))
-        for line, record in self._lines(log, seen.end):
-            if not line.endswith(b"\n") and len(line) < LONGEST:
-                if record is not None:  # nothing but the end of the line is missing
-                    apart = replace(seen, steps=set(seen.steps), scores=[*seen.scores])
-                    return apart.add(log, record)
-                break
-            seen.end += len(line)
-            if record is not None:
-                seen.add(log, record)
-        return seen
-
-
-@dataclass
-class _Seen:
-    """What is remembered of a log."""
-
-    file: tuple[int, int] = (-1, -1)
-    end: int = 0
-    """Bytes that were read."""
-    steps: set[int] = field(default_factory=set[int])
-    scores: list[float] = field(default_factory=list[float])
-    last: Record | None = None
-    best: Record | None = None
-
-    def add(self, log: str, record: Record) -> "_Seen":
-        """Remember an evaluation, or the held-out score of a line of metrics."""
-        if log == "evals":
-            self.steps.add(record["step"])
-            self.last = record
-            if self.best is None or _rank(record) >= _rank(self.best):
-                self.best = record
-        elif is_number(score := record.get("validation")):
-            self.scores.append(score)
-            if self.best is None or score > self.best["validation"]:
-                self.best = record
-        return self
-
-
-def _rank(evaluation: Record) -> tuple[float, int]:
-    """Of equals the later."""
-    return headline(evaluation), evaluation["step"]
-
-
-def _record_in(log: str, line: bytes) -> Record | None:
-    """What a line says; None where it is damaged or not from a run."""
-    if not line.startswith(b"{"):
-        return None
-    try:
-        record = parse_json(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) and is_valid(log, record) else None
-
-
-def _write_lines(path: Path, lines: Sequence[bytes]) -> None:
-    with whole(path) as temporary:
-        temporary.write_bytes(b"".join(line.removesuffix(b"\n") + b"\n" for line in lines))
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -459,71 +326,3 @@ def find_runs(folder: Path) -> list[Path]:
             found.append(Path(here))
             below.clear()  # runs have no runs in them, but thousands of files of checkpoints
     return sorted(found)
-
-
-def seconds_in(timing: Sequence[Record]) -> float:
-    """Time that a run took, evaluations on the way included, from its log of speed."""
-    seconds, before = 0.0, 0
-    for line in timing:
-        seconds += (line["step"] - before) / line["steps_per_s"]
-        before = line["step"]
-    return seconds
-
-
-def speed_in(timing: Sequence[Record]) -> float | None:
-    """Updates a second over a whole run, evaluations on the way included."""
-    return timing[-1]["step"] / seconds_in(timing) if timing else None
-
-
-@contextmanager
-def claimed(path: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Hold a run's folder for one process; the lock dies with the process. If another holds it, that is
-    waited for, so many seconds.
-
-    The folder is made for it, and removed again if no run was made in it.
-    """
-    import filelock
-
-    made = [folder for folder in (path, *path.parents) if not folder.exists()]
-    try:
-        if path.exists() and not path.is_dir():
-            raise CharyError(f"{path}: is a file; a run needs a folder of its own.")
-        path.mkdir(parents=True, exist_ok=True)
-        for name in (".lock", *sorted(NAMES - {"checkpoints"})):
-            if (path / name).is_symlink():
-                raise CharyError(
-                    f"{path / name}: is a link. A run writes only into its own folder; put what it "
-                    "points to in its place. (Only checkpoints may be a link, to another disk.)"
-                )
-        lock = filelock.FileLock(path / ".lock")
-        lock.acquire(timeout=patience)
-        # A run that was killed as it began has only its lock and a config that was not whole yet.
-        own = (".lock", ".config-", ".config.json", ".start", "start.npz")
-        foreign = any(not entry.name.startswith(own) for entry in path.iterdir())
-        if foreign and not RunFolder.exists(path):
-            lock.release()
-            (path / ".lock").unlink(missing_ok=True)
-            raise CharyError(
-                f"{path}: holds other files but no run (no config.json). Choose another --run."
-            )
-    except filelock.Timeout:
-        raise CharyError(
-            f"{path}: in use by another process. Wait for it, stop it, or choose another --run."
-        ) from None
-    except OSError as error:
-        raise CharyError(f"{path}: cannot be used: {error.strerror or error}.") from error
-    try:
-        yield
-    finally:
-        lock.release()
-        if made and not RunFolder.exists(path):
-            (path / ".lock").unlink(missing_ok=True)
-            for folder in made:
-                with suppress(OSError):  # others may have put something there
-                    folder.rmdir()
-
-
-def headline(evaluation: Record) -> float:
-    """The number that ranks an evaluation: normalised score, or the plain return."""
-    numbers = (evaluation.get("score"), evaluation.get("return"))
-    return float(next((number for number in numbers if number is not None), -math.inf))

@@ -4,12 +4,12 @@ from math import ceil
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from chary.evaluation.acting import resolve
 from chary.report.health import ACTIONS, spread
 from chary.report.statistics import bootstrap, worst_possible
-from chary.runs.folder import RunFolder, seconds_in
+from chary.runs.arrays import read_arrays
+from chary.runs.folder import RunFolder
+from chary.runs.logs import seconds_in
 from chary.study.plan import Job, Plan
 from chary.tune import sweep, workers
 from chary.tune.where import Where
@@ -109,11 +109,10 @@ def _seconds(job: Job) -> float:
 
 def _spread(folder: RunFolder) -> dict[str, float | None]:
     """Mean over states of the members' standard deviation, at the last evaluation."""
-    with np.load(folder.diagnostics()[-1], allow_pickle=False) as arrays:
-        if "values_data" not in arrays:  # an algorithm without critics
-            return dict.fromkeys(ACTIONS)
-        values = {kind: arrays[f"values_{kind}"] for kind in ACTIONS}
-    return {kind: spread(v) for kind, v in values.items()}
+    arrays = read_arrays(folder.diagnostics()[-1], {f"values_{kind}" for kind in ACTIONS})
+    if not arrays:  # an algorithm without critics
+        return dict.fromkeys(ACTIONS)
+    return {kind: spread(arrays[f"values_{kind}"]) for kind in ACTIONS}
 
 
 def _mean(numbers: list[float | None]) -> float | None:

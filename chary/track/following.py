@@ -103,7 +103,7 @@ class Following:
         """New lines of all logs, in the order of their steps."""
         lines: list[tuple[str, Record]] = []
         for log in LOGS:
-            records, self._read[log] = self._folder.lines_from(log, self._read[log])
+            records, self._read[log] = self._folder.log(log).lines_from(self._read[log])
             lines += [(log, record) for record in records]
         lines.sort(key=lambda line: line[1]["step"])
         return [point for log, record in lines if (point := self._point(log, record)).numbers]
@@ -139,7 +139,7 @@ def status_of(folder: RunFolder) -> Status:
 
 def _summary(folder: RunFolder) -> Point:
     """The last and the best scores, at the newest step."""
-    newest = folder.last_line("metrics") or folder.last() or {"step": 0}
+    newest = folder.log("metrics").last_line() or folder.last() or {"step": 0}
     found: dict[str, float] = {}
     for which, record in (("last", folder.last()), ("best", folder.best())):
         if record is not None:

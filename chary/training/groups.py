@@ -19,7 +19,8 @@ from chary.errors import CharyError
 from chary.execution.program import Carry
 from chary.host.terminal import say
 from chary.runs import checkpoints
-from chary.runs.folder import RunFolder, claimed
+from chary.runs.claims import claimed
+from chary.runs.folder import RunFolder
 from chary.training import records
 from chary.training.plan import kept_out
 from chary.training.run_config import RunSpec

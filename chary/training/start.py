@@ -24,7 +24,8 @@ from chary.execution.devices import Devices, counted
 from chary.execution.processes import leader
 from chary.host.compile_cache import keep_compiled
 from chary.host.importing import require_trusted, trust
-from chary.runs.folder import RunFolder, claimed
+from chary.runs.claims import claimed
+from chary.runs.folder import RunFolder
 from chary.training import groups, loop, plan, population, records, resolve
 from chary.training.learned_from import check_data, load_again
 from chary.training.run_config import RunSpec

@@ -21,7 +21,8 @@ from chary.host.files import read_json, write_whole
 from chary.host.importing import require_trusted, trust
 from chary.host.machine import command_line
 from chary.host.parts import locked
-from chary.runs.folder import RunFolder, claimed
+from chary.runs.claims import claimed
+from chary.runs.folder import RunFolder
 from chary.training import records
 from chary.training.loop import is_over
 from chary.training.population import split_evenly
@@ -70,7 +71,7 @@ class Cell(NamedTuple):
         """How far its log has got."""
         if not RunFolder.exists(self.folder):
             return 0
-        line = RunFolder.open(self.folder).last_line("timing")
+        line = RunFolder.open(self.folder).log("timing").last_line()
         return line["step"] if line else 0
 
 

@@ -20,7 +20,8 @@ from chary.config import require
 from chary.errors import CharyError
 from chary.host.files import jsonable, read_json, write_whole
 from chary.host.terminal import say
-from chary.runs.folder import RunFolder, headline
+from chary.runs.folder import RunFolder
+from chary.runs.logs import headline
 from chary.training import resolve
 from chary.training.run_config import RunSpec
 from chary.tune import grid, sweep, workers

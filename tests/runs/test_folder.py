@@ -17,7 +17,8 @@ from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.host.files import jsonable, parse_json, write_whole
 from chary.runs import checkpoints
-from chary.runs.folder import RunFolder, claimed
+from chary.runs.claims import claimed
+from chary.runs.folder import RunFolder
 from tests.training.test_loop import QUICK, bits
 
 CONFIG: dict[str, Any] = {"algorithm": "bc", "run": {}, "settings": {}}
@@ -281,7 +282,7 @@ def test_only_new_lines_of_a_log_are_read(tmp_path: Path, monkeypatch: pytest.Mo
     read: list[bytes] = []
     parse = parse_json
     monkeypatch.setattr(
-        "chary.runs.folder.parse_json", lambda line: (read.append(line), parse(line))[1]
+        "chary.runs.logs.parse_json", lambda line: (read.append(line), parse(line))[1]
     )
     for step in range(1, 6):
         folder.append("evals", {"step": step, "return": -step, "returns": []})

@@ -205,7 +205,7 @@ def _differs(whole: Path, cut: Path, kind: Kind) -> str:
     import numpy as np
 
     import chary
-    from chary.runs.folder import claimed
+    from chary.runs.claims import claimed
 
     for name in kind.runs:
         one, other = whole / name, cut / name

@@ -22,7 +22,8 @@ from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.runs import checkpoints
-from chary.runs.folder import RunFolder, claimed
+from chary.runs.claims import claimed
+from chary.runs.folder import RunFolder
 from chary.training.resolve import resolve
 from chary.training.run_config import RunSpec
 from chary.tune import grid, sweep
