@@ -255,6 +255,31 @@ def rows_of(record: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+MARGIN = 0.05
+"""Of regret, by which one way is better than another; results/finetune.md has the rules."""
+
+
+def verdict(record: dict[str, Any], ours: str, theirs: str) -> str:
+    """By the rule that was written before the runs: which of two ways of acting is better, if any."""
+    regrets = [[seed["regret"] for seed in record["methods"][name]] for name in (ours, theirs)]
+    gains = np.subtract(regrets[1], regrets[0])
+    needed = 2 * len(gains) / 3
+    word = "cannot be told apart from"
+    if gains.mean() >= MARGIN and (gains > 0).sum() >= needed:
+        word = "is better than"
+    elif gains.mean() <= -MARGIN and (gains < 0).sum() >= needed:
+        word = "is worse than"
+    means = [float(np.mean(regret)) for regret in regrets]
+    names = [METHODS[name].words for name in (ours, theirs)]
+    return f"{names[0]} {word} {names[1]} (regret {means[0]:.2f} against {means[1]:.2f})."
+
+
+def verdicts(record: dict[str, Any]) -> list[str]:
+    """UCB against every other method of the record."""
+    others = [name for name in record["methods"] if name != "ucb"]
+    return [verdict(record, "ucb", name) for name in others] if "ucb" in record["methods"] else []
+
+
 def draw(record: dict[str, Any], path: Path) -> None:
     """Success against environment steps: the mean of the seeds, and every seed."""
     import matplotlib
@@ -322,7 +347,8 @@ def main() -> None:
             "the mean success of the evaluations after the first; lowest is the worst of them. In "
             "brackets, every seed.",
         ],
-        after=f"![Success against environment steps]({stem.name}.png)",
+        after="\n".join(f"- {line}" for line in verdicts(record))
+        + f"\n\n![Success against environment steps]({stem.name}.png)",
     )
 
 

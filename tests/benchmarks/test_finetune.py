@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.finetune import hidden_goal_env, measured, rows_of
+from benchmarks.finetune import hidden_goal_env, measured, rows_of, verdict
 from chary.envs.mazes import MAZES
 from chary.runs.folder import RunFolder
 from tests.synthetic import synthetic_run
@@ -46,3 +46,18 @@ def test_gain_regret_and_where_it_has_been(tmp_path: Path) -> None:
 
 def test_the_hidden_goal_is_that_of_the_maze() -> None:
     assert hidden_goal_env().maze.goal == MAZE.goal
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "word"),
+    [
+        ([0.2, 0.2, 0.5], [0.4, 0.4, 0.4], "is better than"),
+        ([0.4, 0.4, 0.4], [0.2, 0.2, 0.5], "is worse than"),
+        ([0.1, 0.41, 0.41], [0.4, 0.4, 0.4], "cannot be told apart"),  # lower in one seed only
+        ([0.38, 0.38, 0.38], [0.4, 0.4, 0.4], "cannot be told apart"),  # by less than the margin
+    ],
+)
+def test_the_rule_decides(ours: list[float], theirs: list[float], word: str) -> None:
+    methods = {"ucb": ours, "mean": theirs}
+    record = {"methods": {n: [{"regret": regret} for regret in r] for n, r in methods.items()}}
+    assert word in verdict(record, "ucb", "mean")
