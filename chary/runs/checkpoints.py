@@ -159,8 +159,8 @@ def _orbax_save(path: Path, leaves: Leaves) -> None:
 def _specs_that_are_freed() -> Iterator[None]:
     """Keep a process that saves often from growing.
 
-    TensorStore (0.1.86) never frees the words of a spec that it gives as a dictionary, and Orbax asks for
-    one for every array of every save. Without OCDBT it would not ask, but write two files for each array.
+    TensorStore (0.1.86) never frees the words of a spec that it gives as a dictionary, and Orbax asks
+    for one for every array of every save. Without OCDBT it would not, but write two files an array.
     """
     from tensorstore import KvStore
 

@@ -25,10 +25,10 @@ from typing import NamedTuple, Protocol, cast
 LOG = "cases.jsonl"
 PARTS = {
     "soak": (60.0, "Tiny runs for an hour: memory, files and threads"),
-    "kills": (46.0, "Killed at chosen moments and resumed, against runs that were not"),
-    "folders": (70.0, "Damaged run folders, and every command that reads one"),
-    "datasets": (34.0, "Damaged and malicious datasets, each read in a process with limits"),
-    "servers": (10.0, "The live page and `chary serve` under many clients"),
+    "kills": (36.0, "Killed at chosen moments and resumed, against runs that were not"),
+    "folders": (100.0, "Damaged run folders, and every command that reads one"),
+    "datasets": (20.0, "Damaged and malicious datasets, each read in a process with limits"),
+    "servers": (4.0, "The live page and `chary serve` under many clients"),
 }
 """Modules of this package in the order in which they are run, with the minutes that each may take of the
 220 that two cores have in 110."""
