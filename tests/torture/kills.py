@@ -64,7 +64,7 @@ KINDS = {
     "a sweep": Kind(
         ["sweep", "bc", *SMALL, *DATA, "--grid", GRID, "--jobs", 1, "--out", "here"],
         ["sweep", "here", "--jobs", 1],
-        CELLS,
+        [cell.replace("_", "-") for cell in CELLS],
         "sweep.json",
         cells=[["sweep", "here", "--cell", 0], ["sweep", "here", "--cell", 1]],
     ),
@@ -207,7 +207,7 @@ def _compared(whole: Path, place: Path, name: str) -> str:
 
     ended = forked(work, place)
     if ended.code or "DIFFERS" not in ended.said:
-        return f"cannot be compared: {ended.said[-400:]}"
+        return f"cannot be compared: {ended.said[-150:]}"
     return ended.said.rpartition("DIFFERS")[2].strip()
 
 
@@ -220,13 +220,11 @@ def _differs(whole: Path, cut: Path, kind: Kind) -> str:
 
     for name in kind.runs:
         one, other = whole / name, cut / name
-        for log in ("metrics", "evals", "episodes"):
-            files = [run / f"{log}.jsonl" for run in (one, other)]
-            if any(file.exists() for file in files):
-                lines = [file.read_bytes().splitlines() for file in files if file.exists()]
-                if len(lines) < 2 or lines[0] != lines[1]:
-                    counts = [len(each) for each in lines]
-                    return f"{log}.jsonl of {name or 'the run'} differs; lines: {counts}"
+        for log in ("metrics", "evals", *(["episodes"] if (one / "online").exists() else [])):
+            lines = [(run / f"{log}.jsonl").read_bytes().splitlines() for run in (one, other)]
+            if lines[0] != lines[1]:
+                lost = len(set(lines[0]) - set(lines[1]))
+                return f"{log}.jsonl of {name or 'the run'} differs: {lost} lines are lost"
         kept = [
             [
                 f"{below}/{step}.npz"
