@@ -25,6 +25,9 @@ MOST_SLOPE = 1.0
 """MB an hour."""
 WARM_UP = 0.4
 """Share of the time after which memory must be flat."""
+WINDOWS = 20
+"""Stretches of time whose lowest samples are compared: what threads hold for a moment, ten megabytes now
+and then, is not what stays."""
 SHORTEST = 20.0
 """Minutes below which a slope says nothing."""
 
@@ -47,8 +50,9 @@ def _soaked(minutes: float, folder: Path) -> list[Check]:
     if done.returncode or len(samples) < 2:
         return [Check(MAIN, "failed", f"after {len(samples)} runs: {done.stderr[-300:]}")]
     late = samples[int(WARM_UP * len(samples)) :]
-    hours = np.array([sample["seconds"] / 3600.0 for sample in late])
-    memory = [sample["memory"] for sample in late]
+    lowest = lows(late)
+    hours = [sample["seconds"] / 3600.0 for sample in lowest]
+    memory = [sample["memory"] for sample in lowest]
     slope = float(np.polyfit(hours, memory, 1)[0]) if late[1:] else 0.0
     grown = f"{memory[0]:.1f} to {memory[-1]:.1f} MB, {slope:+.2f} MB an hour"
     judged = minutes >= SHORTEST
@@ -61,6 +65,13 @@ def _soaked(minutes: float, folder: Path) -> list[Check]:
     wrong = [f"{check.what}: {check.problem}" for check in checks if check.problem]
     told = f"of {minutes:.0f} minutes, {len(samples):,} runs" + ("" if judged else f"; {grown}")
     return [Check(MAIN, told, "; ".join(wrong)), *checks]
+
+
+def lows(samples: list[dict[str, float]]) -> list[dict[str, float]]:
+    """The sample with the least memory of each window; few samples are taken as they are."""
+    size = max(1, len(samples) // WINDOWS)
+    windows = (samples[start : start + size] for start in range(0, len(samples), size))
+    return [min(window, key=lambda sample: sample["memory"]) for window in windows]
 
 
 def main() -> None:

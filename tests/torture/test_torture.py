@@ -14,7 +14,7 @@ import pytest
 
 import chary
 from chary.data.dataset import Dataset
-from tests.torture import folders, kills, parts, servers
+from tests.torture import folders, kills, parts, servers, soak
 from tests.torture.forks import Ended
 from tests.torture.moments import IN_RESUME, MOMENTS, Moment
 from tests.torture.parts import LOG, Budget, Check, Row, part_of, read, rows_of, table, work
@@ -213,6 +213,13 @@ def test_servers_under_a_few_clients(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(servers, "CLIENTS", 20)
     rows = lane("servers", 2, tmp_path)
     assert len(rows) >= 10 and not failed(rows)
+
+
+def test_what_threads_hold_for_a_moment_is_no_growth() -> None:
+    held = [{"seconds": i, "memory": 300.0 + 10.0 * (i % 3 > 0)} for i in range(400)]
+    assert {sample["memory"] for sample in soak.lows(held)} == {300.0}
+    grown = [{"seconds": i, "memory": 300.0 + i} for i in range(400)]
+    assert [sample["memory"] for sample in soak.lows(grown)] == [300.0 + 20 * i for i in range(20)]
 
 
 @pytest.mark.long
