@@ -27,7 +27,7 @@ QUICK = [
     "--checkpoint-minutes", 0,
 ]  # fmt: skip
 SMALL = ["--preset", "none", "--hidden", 8, 8, "--batch-size", 16, "--steps", 60, *QUICK]
-ACTING = ["--steps", 40, "--warmup", 10, "--environments", 5, "--candidates", 2, *QUICK]
+ACTING = ["--steps", 60, "--warmup", 10, "--environments", 5, "--candidates", 2, *QUICK]
 GRID = "learning-rate=1e-3,3e-4"
 CELLS = ["learning_rate0.001-seed0", "learning_rate0.0003-seed0"]
 
@@ -46,6 +46,8 @@ class Kind(NamedTuple):
     """Workers of a sweep, which reach the moments; the sweep itself is killed by the clock."""
 
 
+WALK = "tests.online.walk:make"
+"""A task whose episodes take seven steps, so that several end."""
 DATA = ["--dataset", "../maze.hdf5"]
 RESUME = ["resume", "here"]
 KINDS = {
@@ -69,13 +71,15 @@ KINDS = {
         cells=[["sweep", "here", "--cell", 0], ["sweep", "here", "--cell", 1]],
     ),
     "fine-tuning": Kind(
-        ["finetune", "../parent", *ACTING, "--run", "here"],
-        RESUME,
+        ["finetune", "../parent", *ACTING, "--env", WALK, "--run", "here"],
+        [*RESUME, "--trust-code", WALK],
         [""],
         moments=tuple(sorted({**MOMENTS, **ONLINE})),
     ),
 }
-PARENT = ["train", "td3-bc", *SMALL, *DATA, "--run", "../parent"]
+PARENT = [
+    "train", "td3-bc", *SMALL, "--dataset", "../walk.npz", "--env", WALK, "--run", "../parent",
+]  # fmt: skip
 
 
 @contextmanager
@@ -103,7 +107,7 @@ def torture(budget: Budget, seed: int, folder: Path) -> Iterator[Case]:
 
 def _make(folder: Path) -> None:
     """The data, a run to fine-tune, and one of each kind that is not interrupted."""
-    for name, work in {"maze.hdf5": _data, "parent": _chary(PARENT)}.items():
+    for name, work in {"data": _data, "parent": _chary(PARENT)}.items():
         (folder / "making").mkdir(exist_ok=True)
         if not (folder / f"{name}.made").exists():
             _expect(forked(work, folder / "making"))
@@ -125,9 +129,11 @@ def _data(_: object) -> int:
     from chary.data import formats
     from chary.data.collect.mazes import Job, collect_block
     from chary.data.dataset import Dataset
+    from tests.conftest import make_columns
 
     maze = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
     formats.write(Dataset.from_columns(maze, name="pointmaze-umaze"), Path("../maze.hdf5"))
+    formats.write(Dataset.from_columns(make_columns(), name="walk"), Path("../walk.npz"))
     return 0
 
 
