@@ -32,7 +32,8 @@ fuzz: setup
 	$(BIN)/python -m tests.torture.datasets --seed $(or $(SEED),0) --cases 2000
 
 # Kills at chosen moments, thousands of damaged folders and datasets, hours of work, crowds at the servers: two
-# hours on two cores, and a table in results/torture.md. The same command resumes; SEED=1 is another one.
+# hours on two cores, and a table in results/torture.md. The same command resumes; SEED=1 is another one. `python -m
+# tests.torture --dry-run` says what it would take here.
 SEED ?= 0
 torture: setup
 	$(BIN)/python -m tests.torture --seed $(SEED)

@@ -96,8 +96,15 @@ def trace_update(
     next_actions = actions if algorithm.wants_next_actions else None
     returns = numbers if algorithm.wants_returns else None
     batch = Batch(observations, actions, numbers, numbers, observations, next_actions, returns)
+    key, state = _shapes(algorithm)
+    return _traced_once(algorithm).trace(state, batch, key)
+
+
+@lru_cache(maxsize=COMPILED)
+def _shapes(algorithm: Algorithm[Any]) -> tuple[Any, Any]:
+    """Of a key and of the state. Asked once: JAX would keep a little of every time."""
     key = jax.eval_shape(lambda: jax.random.key(0))
-    return _traced_once(algorithm).trace(jax.eval_shape(algorithm.init, key), batch, key)
+    return key, jax.eval_shape(algorithm.init, key)
 
 
 def refuse_too_large(
@@ -138,8 +145,7 @@ def _initial_state(algorithm: Algorithm[Any]) -> Callable[[PRNGKeyArray], Any]:
     """`begin(key)`: the state before the first step. Its continuous settings come from a program of
     their own: all else is one program for every value of them, which is compiled once and then found
     in the cache."""
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    fields = getattr(jax.eval_shape(algorithm.init, key), "_fields", ())
+    fields = getattr(_shapes(algorithm)[1], "_fields", ())
     if "hyper" not in fields or algorithm.spread is not None:
         return jax.jit(algorithm.init)
     rest = jax.jit(lambda key: algorithm.init(key)._replace(hyper=None))
@@ -241,8 +247,12 @@ def _update(algorithm: Algorithm[Any], carry: Carry, batch: Batch, key: PRNGKeyA
     return Carry(state, jax.tree.map(jnp.add, carry.sums, metrics), carry.steps + 1)
 
 
+@lru_cache(maxsize=COMPILED)
 def _traced_once(algorithm: Algorithm[Any]) -> Any:
-    """The update; JAX remembers its trace, and inlines it into the program as if it stood there."""
+    """The update; JAX remembers its trace, and inlines it into the program as if it stood there.
+
+    Made once for an algorithm, because JAX remembers each function that it makes of an update.
+    """
     return jax.jit(algorithm.update, inline=True)
 
 

@@ -9,6 +9,8 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -148,9 +150,32 @@ def _orbax_save(path: Path, leaves: Leaves) -> None:
     import jax
     from orbax.checkpoint.args import StandardSave
 
-    with _checkpointer() as checkpointer:
+    with _checkpointer() as checkpointer, _specs_that_are_freed():
         # Of several processes one alone has whole arrays, which Orbax takes from its memory only.
         checkpointer.save(path.absolute(), args=StandardSave(jax.device_get(leaves)))
+
+
+@contextmanager
+def _specs_that_are_freed() -> Iterator[None]:
+    """Keep a process that saves often from growing.
+
+    TensorStore (0.1.86) never frees the words of a spec that it gives as a dictionary, and Orbax asks
+    for one for every array of every save. Without OCDBT it would not, but write two files an array.
+    """
+    from tensorstore import KvStore
+
+    original = KvStore.Spec.to_json
+
+    def to_json(self: KvStore.Spec, include_defaults: bool = False) -> Any:
+        if self.url.startswith("file://"):
+            return {"driver": "file", "path": self.path}
+        return original(self, include_defaults)
+
+    KvStore.Spec.to_json = to_json
+    try:
+        yield
+    finally:
+        KvStore.Spec.to_json = original
 
 
 def _stored_names(path: Path) -> set[str]:

@@ -285,6 +285,21 @@ def test_an_archive_whose_members_share_bytes(tmp_path: Path) -> None:
         read_tables([path], layout)
 
 
+def test_small_arrays_that_are_large_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is below what needs no proof, but a few stored bytes must not keep the machine busy."""
+    monkeypatch.setattr(guard, "UNSTORED", 2**16)
+    path, made = tmp_path / "data.npz", io.BytesIO()
+    np.lib.format.write_array(made, np.zeros(2**15, np.uint8))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+        for name in ("observations", "actions", "rewards", "terminals", "timeouts"):
+            archive.writestr(f"{name}.npy", made.getvalue())
+    monkeypatch.setattr(guard, "TIGHTEST", 1)
+    with pytest.raises(CharyError, match="the sum of 5 columns claims 164,480 bytes, but"):
+        load(path)
+
+
 def test_a_column_that_is_mostly_a_hole(tmp_path: Path) -> None:
     folder = columns_folder(tmp_path / "data.columns")
     np.lib.format.open_memmap(folder / "rewards.npy", "w+", np.float32, (2**40,)).flush()

@@ -179,6 +179,8 @@ def test_a_missing_value_is_named_by_column_and_row(tmp_path: Path, ending: str)
 def test_arrays_of_unequal_length_and_of_odd_shape(tmp_path: Path) -> None:
     short = write_table(tmp_path / "short.npz", {**a_log(), "a": [0.0] * 5})
     assert "columns of unequal length" in refused(short) and "a 5" in refused(short)
+    both = write_table(tmp_path / "both.npz", {**a_log(), "a": [np.nan] * 5})
+    assert "finite" not in refused(both) and "no value" not in refused(both)  # not even looked at
     images = write_table(tmp_path / "images.npz", {**a_log(), "s_2": np.zeros((6, 4, 4))})
     assert "'s_2' has shape (6, 4, 4)" in refused(images)
     nan = write_table(tmp_path / "nan.npz", {**a_log(), "s_2": [0, 0, 0, 0, np.nan, 0]})

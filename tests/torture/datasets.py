@@ -12,20 +12,21 @@ import json
 import shutil
 import sys
 import tempfile
-import time
-from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import Process
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow
 
+from tests.torture import parts
 from tests.torture.hostile import MAKERS, Case, plant
-from tests.torture.parts import Budget, Row
+from tests.torture.parts import Budget, Check, rows_of, table, work
 from tests.torture.reading import Reader
 
-CASES = 5000
-"""Of `make torture`."""
+MAIN, WANTED, LANES = "datasets", 5_000, 2
 FINE = ("read", "refused")
 
 
@@ -44,20 +45,23 @@ def make(seed: int, number: int, folder: Path, canaries: Path) -> tuple[str, Cas
     raise RuntimeError(f"case {number} of seed {seed} ({name}) cannot be made")
 
 
-def run(budget: Budget, seed: int, folder: Path) -> list[Row]:
-    """Read so many datasets; where the folder holds results for this seed, resume after them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / f"datasets-{seed}.jsonl"
-    done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    until = time.monotonic() + 60 * budget.minutes
-    with log.open("a") as file, Torture(folder, seed) as torture:
-        for number in range(len(done), budget.cases(CASES)):
-            if time.monotonic() > until:
-                break
-            done.append(torture.case(number))
-            file.write(json.dumps(done[-1]) + "\n")
-            file.flush()
-    return _rows(done)
+@contextmanager
+def torture(budget: Budget, seed: int, folder: Path) -> Iterator[parts.Case]:
+    """Make datasets and read them, one by one."""
+    del budget
+    with Torture(folder, seed) as datasets:
+        yield lambda number: checks(datasets.case(number))
+
+
+def checks(answer: dict[str, Any]) -> list[Check]:
+    """One in the row of all datasets, and one in that of damaged files or of everything else."""
+    outcome = answer["outcome"]
+    fine = outcome in FINE
+    measured = {name: answer[name] for name in ("megabytes", "seconds")}
+    problem = "" if fine else f"case {answer['number']} ({answer['what']}): {outcome}"
+    kind = "damaged" if answer["what"].startswith("damaged") else "malicious"
+    told = outcome if fine else "failed"
+    return [Check(what, told, problem, measured=measured) for what in (MAIN, f"{kind} {MAIN}")]
 
 
 class Torture:
@@ -102,30 +106,10 @@ def _planted(where: Path) -> set[str]:
     return {str(path.relative_to(where)) for path in where.rglob("*")}
 
 
-def _rows(done: list[dict[str, Any]]) -> list[Row]:
-    """A row for damaged files of every format, and one for everything else."""
-    rows = []
-    for what, chosen in (
-        ("damaged datasets", [case for case in done if case["what"].startswith("damaged")]),
-        ("malicious datasets", [case for case in done if not case["what"].startswith("damaged")]),
-    ):
-        if chosen:
-            counts = Counter(case["outcome"] for case in chosen)
-            wrong = sum(count for outcome, count in counts.items() if outcome not in FINE)
-            most = max(case["megabytes"] for case in chosen)
-            slowest = max(case["seconds"] for case in chosen)
-            note = (
-                f"{counts['read']:,} read, {counts['refused']:,} refused; at most {most:,} MB and "
-                f"{slowest:.1f} s; nothing outside the dataset opened"
-            )
-            rows.append(Row(what, len(chosen), wrong, note if not wrong else note.split(";")[0]))
-    return rows
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=CASES)
+    parser.add_argument("--cases", type=int, default=WANTED)
     parser.add_argument(
         "--case", type=int, nargs="*", default=[], help="only these, which are kept"
     )
@@ -139,9 +123,17 @@ def main() -> int:
             for number in given.case:
                 print(json.dumps(torture.case(number, keep=True)))
         return 0
-    rows = run(Budget(given.minutes, given.cases / CASES), given.seed, given.folder)
-    for row in rows:
-        print(f"{row.what}: {row.cases:,} cases, {row.failures:,} failures; {row.note}")
+    budget = Budget(given.minutes, given.cases / WANTED)
+    lanes = [
+        Process(target=work, args=("datasets", budget, given.seed, given.folder, lane))
+        for lane in range(LANES)
+    ]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    rows = rows_of("datasets", given.folder, budget.cases(WANTED))
+    print(table(rows))
     return 1 if any(row.failures for row in rows) else 0
 
 

@@ -11,19 +11,18 @@ import random
 import resource
 import shutil
 import signal
-import sys
 import time
 import traceback
 import warnings
-from collections import Counter
-from collections.abc import Callable
-from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.torture.parts import Budget, Row
+from tests.torture import parts
+from tests.torture.parts import Budget, Check
 
-CASES = 10_500
+MAIN, WANTED, LANES = "damaged run folders", 10_500, 2
 HANG = 30
 """Seconds of the processor; of the clock, which others slow down, several times as many."""
 TIMERS = (
@@ -32,6 +31,7 @@ TIMERS = (
 )
 MEMORY = 2**30
 """Bytes that a command may take more than all before it."""
+OUTCOMES = {0: "answered", 1: "found something", 2: "refused"}
 HEAVY = 0.06
 """Share of the cases that are also resumed, opened, exported and ranked, which takes longer."""
 
@@ -56,30 +56,24 @@ class Case(NamedTuple):
     what: str
 
 
-def run(budget: Budget, seed: int, folder: Path) -> list[Row]:
+@contextmanager
+def torture(budget: Budget, seed: int, folder: Path) -> Iterator[parts.Case]:
     """Damage folders in many ways and call the commands on each."""
-    folder.mkdir(parents=True, exist_ok=True)
+    del budget
     whole = _runs(folder)
-    until = time.monotonic() + 60.0 * budget.minutes
-    counts: Counter[str] = Counter()
-    failures: dict[str, list[str]] = {}
-    for number in range(budget.cases(CASES)):
-        if time.monotonic() > until:
-            break
+
+    def case(number: int) -> list[Check]:
         dice = random.Random(f"{seed}/{number}")
-        case = _damaged(whole, folder / "here", dice)
-        heavy = dice.random() < HEAVY
-        for command, work in (COMMANDS | HEAVY_COMMANDS if heavy else COMMANDS).items():
-            counts[command] += 1
-            problem = _tried(case, work, dice)
-            if problem:
-                failures.setdefault(command, []).append(f"case {number} ({case.what}): {problem}")
-                print(f"{command}: {failures[command][-1]}", file=sys.stderr)
-        counts["damaged run folders"] += 1
-    return [
-        Row(what, count, len(failures.get(what, [])), "; ".join(failures.get(what, [])[:3])[:600])
-        for what, count in sorted(counts.items(), key=lambda item: item[0] != "damaged run folders")
-    ]
+        made = _damaged(whole, folder / "here", dice)
+        commands = COMMANDS | HEAVY_COMMANDS if dice.random() < HEAVY else COMMANDS
+        checks: list[Check] = []
+        for command, work in commands.items():
+            outcome, problem = _tried(made, work, dice)
+            checks.append(Check(command, outcome, problem and f"{made.what}: {problem}"))
+        wrong = [f"{check.what}: {check.problem}" for check in checks if check.problem]
+        return [Check(MAIN, "", "; ".join(wrong)), *checks]
+
+    yield case
 
 
 def _runs(folder: Path) -> list[Path]:
@@ -92,7 +86,7 @@ def _runs(folder: Path) -> list[Path]:
 
     data = folder / "d.npz"
     if not data.exists():
-        formats.write(Dataset.from_columns(make_columns(), name="tiny"), data)
+        formats.write(Dataset.from_columns(make_columns(episodes=24), name="tiny"), data)
     trained = {"alone": {}, "group": {"seeds": [0, 1]}}
     small = {"hidden": (8, 8), "batch_size": 16, "log_every": 5, "eval_every": 10, "holdout": 0.3}
     for name, more in trained.items():
@@ -359,7 +353,7 @@ def _listed(case: Case, dice: random.Random) -> int:
 
 def _report(case: Case, dice: random.Random) -> int:
     del case
-    kind = dice.choice(["html", "md", "csv", "tex"])
+    kind = dice.choices(["html", "md", "csv", "tex"], [4, 1, 2, 2])[0]  # md draws figures
     return _chary("report", "runs", "--format", kind, "--out", f"page.{kind}")
 
 
@@ -409,11 +403,12 @@ COMMANDS: dict[str, Callable[[Case, random.Random], int]] = {
     "chary report": _report,
     "chary watch": _watch,
 }
+WALK = ("--env", "tests.online.walk:make")  # the data has no simulator
 HEAVY_COMMANDS: dict[str, Callable[[Case, random.Random], int]] = {
-    "chary eval": lambda case, _: _chary("eval", case.run, "--episodes", 1),
+    "chary eval": lambda case, _: _chary("eval", case.run, "--episodes", 1, *WALK),
     "chary.open_run": _open,
     "chary export": lambda case, _: _chary("export", case.run, "--out", "a.npz", "--overwrite"),
-    "chary data drift": lambda case, _: _chary("data", "drift", case.run, case.run),
+    "chary data drift": lambda case, _: _chary("data", "drift", case.run, "../d.npz"),
     "chary select": _select,
     "chary resume": _resume,
 }
@@ -423,8 +418,10 @@ class Hang(BaseException):
     """Raised by the clock: nothing that catches exceptions may catch it."""
 
 
-def _tried(case: Case, work: Callable[[Case, random.Random], int], dice: random.Random) -> str:
-    """What is wrong with how a command took it; nothing where all is well."""
+def _tried(
+    case: Case, work: Callable[[Case, random.Random], int], dice: random.Random
+) -> tuple[str, str]:
+    """How a command took it, and what is wrong with that; nothing where all is well."""
     here = next(p for p in case.run.parents if p.name == "here")
 
     def hang(*_: object) -> None:
@@ -438,24 +435,27 @@ def _tried(case: Case, work: Callable[[Case, random.Random], int], dice: random.
         with chdir(here), redirect_stdout(out), redirect_stderr(out), warnings.catch_warnings():
             code = work(case, dice)
     except Hang:
-        return f"hangs for {HANG} seconds"
+        return "hangs", f"hangs for {HANG} seconds"
     except SystemExit as end:
         code = int(end.code or 0)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
-        return f"{type(error).__name__} at {where}: {str(error)[:120]!r}"
+        return "raises", f"{type(error).__name__} at {where}: {str(error)[:120]!r}"
     finally:
         for _, timer, _ in TIMERS:
             signal.setitimer(timer, 0.0)
     taken = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     said = out.getvalue()
-    if code not in (0, 1, 2):
-        return f"exit code {code}"
-    if "Traceback" in said:
-        return f"shows a traceback: {said[-200:]!r}"
-    if any(not c.isprintable() and c not in "\n\t" for c in said):
-        return f"prints control characters: {said[:200]!r}"
-    if (here / "victim").read_text() != "mine\n":
-        return "writes through a link"
-    return f"takes {taken / 2**20:.0f} MB" if taken > MEMORY else ""
+    problem = ""
+    if code not in OUTCOMES:
+        problem = f"exit code {code}"
+    elif "Traceback" in said:
+        problem = f"shows a traceback: {said[-200:]!r}"
+    elif any(not c.isprintable() and c not in "\n\t" for c in said):
+        problem = f"prints control characters: {said[:200]!r}"
+    elif (here / "victim").read_text() != "mine\n":
+        problem = "writes through a link"
+    elif taken > MEMORY:
+        problem = f"takes {taken / 2**20:.0f} MB"
+    return OUTCOMES.get(code, "ends"), problem

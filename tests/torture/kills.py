@@ -1,34 +1,35 @@
-"""Part (a): runs, populations and sweeps that are killed at chosen moments and resumed.
+"""Part (a): runs, populations, sweeps and fine-tuning that are killed at chosen moments and resumed.
 
 They must end in the parameters and logs of those that were not killed, to the bit, with no lock held.
-Each is killed several times in a row; a full disk is a limit on the size of files.
+Each is killed several times in a row; a full disk is a limit on the size of files. A kill counts only if
+it came: the signal ended, stopped or interrupted the process, or the disk was full when it wrote.
 """
 
-import os
 import random
-import signal
-import subprocess
-import sys
-import threading
-import time
-from collections import Counter
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.torture.moments import IN_RESUME, MOMENTS
-from tests.torture.parts import Budget, Row
+from tests.torture.forks import Ended, Work, forked, warm
+from tests.torture.moments import IN_RESUME, MOMENTS, ONLINE, signalled
+from tests.torture.parts import Budget, Case, Check
 
-KILLS = 220
+MAIN, WANTED, LANES = "kills", 220, 2
 IN_A_ROW = 6
 """Kills of one run."""
 SIGNALS = ["KILL"] * 5 + ["TERM", "TERM", "HUP", "STOP", "FULL", "FULL"]
-PATIENCE = 240.0
-"""Seconds for which a process may take to end."""
-SMALL = [
-    "--preset", "none", "--hidden", 8, 8, "--batch-size", 16, "--steps", 120, "--log-every", 5,
-    "--eval-every", 40, "--eval-episodes", 1, "--final-episodes", 1, "--checkpoint-minutes", 0,
+STOPPED = (130, -15, -1)
+"""How a run ends that was asked to: saved, or by the signal before there was anything to save."""
+QUICK = [
+    "--log-every", 5, "--eval-every", 20, "--eval-episodes", 1, "--final-episodes", 1,
+    "--checkpoint-minutes", 0,
 ]  # fmt: skip
+SMALL = ["--preset", "none", "--hidden", 8, 8, "--batch-size", 16, "--steps", 60, *QUICK]
+ACTING = ["--steps", 60, "--warmup", 10, "--environments", 5, "--candidates", 2, *QUICK]
+GRID = "learning-rate=1e-3,3e-4"
+CELLS = ["learning_rate0.001-seed0", "learning_rate0.0003-seed0"]
 
 
 class Kind(NamedTuple):
@@ -38,169 +39,185 @@ class Kind(NamedTuple):
     resume: list[Any]
     runs: Sequence[str]
     """Folders below its own; "" is that itself."""
+    begun: str = "config.json"
+    """The file below its folder that says that there is something to resume."""
+    moments: Sequence[str] = tuple(sorted(MOMENTS))
+    cells: Sequence[list[Any]] = ()
+    """Workers of a sweep, which reach the moments; the sweep itself is killed by the clock."""
 
 
+WALK = "tests.online.walk:make"
+"""A task whose episodes take seven steps, so that several end."""
+DATA = ["--dataset", "../maze.hdf5"]
+RESUME = ["resume", "here"]
 KINDS = {
-    "one run": Kind(["train", "bc", *SMALL, "--run", "here"], ["resume", "here"], [""]),
+    "one run": Kind(["train", "bc", *SMALL, *DATA, "--run", "here"], RESUME, [""]),
     "a run of msg": Kind(
-        ["train", "msg", *SMALL, "--members", 2, "--warmup-steps", 20, "--run", "here"],
-        ["resume", "here"],
+        ["train", "msg", *SMALL, *DATA, "--members", 2, "--warmup-steps", 20, "--run", "here"],
+        RESUME,
         [""],
     ),
     "a population": Kind(
-        ["train", "bc", *SMALL, "--seeds", 0, 1, "--run", "here"],
-        ["resume", "here"],
-        ["seed0", "seed1"],
+        ["train", "bc", *SMALL, *DATA, "--population", GRID, "--run", "here"],
+        RESUME,
+        CELLS,
+        f"{CELLS[0]}/config.json",
     ),
     "a sweep": Kind(
-        ["sweep", "bc", *SMALL, "--grid", "learning-rate=1e-3,3e-4", "--jobs", 1, "--out", "here"],
+        ["sweep", "bc", *SMALL, *DATA, "--grid", GRID, "--jobs", 1, "--out", "here"],
         ["sweep", "here", "--jobs", 1],
-        ["learning_rate0.001-seed0", "learning_rate0.0003-seed0"],
+        [cell.replace("_", "-") for cell in CELLS],
+        "sweep.json",
+        cells=[["sweep", "here", "--cell", 0], ["sweep", "here", "--cell", 1]],
+    ),
+    "fine-tuning": Kind(
+        ["finetune", "../parent", *ACTING, "--env", WALK, "--run", "here"],
+        [*RESUME, "--trust-code", WALK],
+        [""],
+        moments=tuple(sorted({**MOMENTS, **ONLINE})),
     ),
 }
+PARENT = [
+    "train", "td3-bc", *SMALL, "--dataset", "../walk.npz", "--env", WALK, "--run", "../parent",
+]  # fmt: skip
 
 
-def run(budget: Budget, seed: int, folder: Path) -> list[Row]:
-    """Kill each kind in turn, until there were as many kills as asked for."""
-    folder.mkdir(parents=True, exist_ok=True)
-    data = _data(folder)
-    until = time.monotonic() + 60.0 * budget.minutes
-    wanted = budget.cases(KILLS)
-    cases: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    by_signal: Counter[str] = Counter()
-    notes: dict[str, str] = {}
-    kinds = list(KINDS)[: max(1, min(len(KINDS), wanted // IN_A_ROW))]
-    number = 0
-    while sum(by_signal.values()) < wanted and time.monotonic() < until:
-        name = kinds[number % len(kinds)]
-        whole = _whole(name, folder / "whole" / name.replace(" ", "-"), data)
+@contextmanager
+def torture(budget: Budget, seed: int, folder: Path) -> Iterator[Case]:
+    """Each kind in turn. Those that nothing happens to are made first."""
+    del budget
+    warm()
+    _make(folder)
+
+    def case(number: int) -> list[Check]:
+        name = list(KINDS)[(number // LANES) % len(KINDS)]
         place = folder / f"{number}"
-        kills, problem = _killed(name, place, data, random.Random(f"{seed}/{number}"))
-        problem = problem or _differs(whole / "here", place / "here", KINDS[name])
-        cases[name] += 1
-        by_signal.update(kills)
-        if problem:
-            failed[name] += 1
-            notes.setdefault(name, f"{place.name} ({', '.join(kills)}): {problem}"[:400])
-            print(f"{name}: {notes[name]}", file=sys.stderr)
-        else:
-            subprocess.run(["rm", "-rf", place], check=True)
-        number += 1
-    rows = [
-        Row(f"{name}, killed and resumed", count, failed[name], notes.get(name, ""))
-        for name, count in cases.items()
-    ]
-    signals = ", ".join(
-        f"{name} {count}"
-        for name, count in Counter(word.rsplit(" ", 1)[-1] for word in by_signal.elements()).items()
-    )
-    return [Row("kills", sum(by_signal.values()), 0, signals), *rows]
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        checks, problem = _killed(name, place, random.Random(f"{seed}/{number}"))
+        problem = problem or _compared(folder / name, place, name)
+        if not problem:
+            shutil.rmtree(place)
+        elif checks:  # the last kill before it is what went wrong
+            checks[-1] = checks[-1]._replace(problem=problem)
+        return [*checks, Check(f"{name}, killed and resumed", "", problem)]
+
+    yield case
 
 
-def _data(folder: Path) -> Path:
+def _make(folder: Path) -> None:
+    """The data, a run to fine-tune, and one of each kind that is not interrupted."""
+    for name, work in {"data": _data, "parent": _chary(PARENT)}.items():
+        (folder / "making").mkdir(exist_ok=True)
+        if not (folder / f"{name}.made").exists():
+            _expect(forked(work, folder / "making"))
+            (folder / f"{name}.made").touch()
+    for name, kind in KINDS.items():
+        if not (folder / f"{name}.made").exists():
+            shutil.rmtree(folder / name, ignore_errors=True)
+            (folder / name).mkdir()
+            _expect(forked(_chary(kind.words), folder / name))
+            (folder / f"{name}.made").touch()
+
+
+def _expect(ended: Ended) -> None:
+    if ended.code:
+        raise RuntimeError(f"exit code {ended.code}: {ended.said[-2000:]}")
+
+
+def _data(_: object) -> int:
     from chary.data import formats
     from chary.data.collect.mazes import Job, collect_block
     from chary.data.dataset import Dataset
+    from tests.conftest import make_columns
 
-    path = folder / "maze.hdf5"
-    if not path.exists():
-        maze = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
-        formats.write(Dataset.from_columns(maze, name="pointmaze-umaze"), path)
-    return path
-
-
-def _whole(name: str, place: Path, data: Path) -> Path:
-    """The same, uninterrupted."""
-    if not (place / "done").exists():
-        place.mkdir(parents=True, exist_ok=True)
-        code, said = _process(_words(KINDS[name].words, data), place)
-        assert code == 0, said
-        (place / "done").touch()
-    return place
+    maze = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
+    formats.write(Dataset.from_columns(maze, name="pointmaze-umaze"), Path("../maze.hdf5"))
+    formats.write(Dataset.from_columns(make_columns(), name="walk"), Path("../walk.npz"))
+    return 0
 
 
-def _words(words: Sequence[Any], data: Path) -> list[str]:
-    begins = words[0] in ("train", "sweep") and words[1] != "here"
-    return [str(word) for word in (*words, *(("--dataset", data) if begins else ()))]
+def _chary(words: Sequence[Any], moment: str = "", number: int = 1, name: str = "KILL") -> Work:
+    """A command; to its process something happens when it reaches a moment for the so manieth time."""
+
+    def work(reached: Callable[[], object]) -> int:
+        from chary.cli import main
+
+        def act() -> None:
+            reached()
+            signalled(name)()
+
+        if moment:
+            {**MOMENTS, **ONLINE}[moment].reach(act, number)
+        return main([str(word) for word in words])
+
+    return work
 
 
-def _killed(name: str, place: Path, data: Path, dice: random.Random) -> tuple[list[str], str]:
+def _killed(name: str, place: Path, dice: random.Random) -> tuple[list[Check], str]:
     """Begin, be killed again and again, and resume to the end; what happened, and what is wrong."""
-    kind = KINDS[name]
-    place.mkdir(parents=True, exist_ok=True)
-    kills: list[str] = []
-    for attempt in range(IN_A_ROW + 1):
-        config = place / "here" / kind.runs[0] / "config.json"
-        begun = config.exists() if name != "a sweep" else (place / "here" / "sweep.json").exists()
-        words = _words(kind.resume if begun else kind.words, data)
-        if attempt == IN_A_ROW:
-            code, said = _process(words, place)
-            return kills, "" if code == 0 else f"{words[0]} ends with {code}: {said[-300:]}"
-        what = dice.choice(SIGNALS)
-        if name == "a sweep" or dice.random() < 0.15:
-            seconds = dice.uniform(0.3, 9.0)
-            code, said = _process(
-                words, place, after=seconds, name="KILL" if what == "FULL" else what
-            )
-            kills.append(f"{seconds:.1f} s {what}")
+    kind, checks = KINDS[name], list[Check]()
+    while True:
+        begun = (place / "here" / kind.begun).exists()
+        words = kind.resume if begun else kind.words
+        if len(checks) >= IN_A_ROW:
+            ended = forked(_chary(words), place)
+            return checks, _wrong(ended, "") if ended.code else ""
+        signal, clock = dice.choice(SIGNALS), None
+        if begun and kind.cells and dice.random() < 0.6:
+            words = dice.choice(kind.cells)
+        elif kind.cells or dice.random() < 0.1:
+            clock = (dice.uniform(0.2, 4.0), "KILL" if signal == "FULL" else signal)
+        if clock is not None:
+            seconds, signal = clock
+            what = f"{signal} after {seconds:.1f} s"
+            ended = forked(_chary(words), place, after=clock)
         else:
-            moment = dice.choice(sorted(MOMENTS if begun else MOMENTS.keys() - IN_RESUME))
-            # Early and late ones; what does not come so often is not reached, and the run ends.
-            count = dice.choice([1, 1, 2, 3, 5, 8, 12])
-            code, said = _process(words, place, at=(moment, count, what), name=what)
-            kills.append(f"{moment} {count} {what}")
-        if "Traceback" in said or code not in (0, 2, 130, -9, -1, -15):
-            return kills, f"{kills[-1]}: ends with {code}: {said[-400:]}"
-        if code == 2 and what != "FULL":
-            return kills, f"{kills[-1]}: refused: {said[-300:]}"
-    raise AssertionError
+            moment = dice.choice([m for m in kind.moments if begun or m not in IN_RESUME])
+            count = dice.choice([1, 1, 1, 2, 2, 3, 5])  # early and late ones
+            what = f"{signal}, {moment} {count}"
+            ended = forked(_chary(words, moment, count, signal), place)
+        checks.append(_kill(signal, what, ended))
+        if checks[-1].problem:
+            return checks, checks[-1].problem
+        if ended.code == 0 and not kind.cells:  # to its end
+            return checks, ""
 
 
-def _process(
-    words: Sequence[str],
-    place: Path,
-    *,
-    at: tuple[str, int, str] | None = None,
-    after: float | None = None,
-    name: str = "",
-) -> tuple[int, str]:
-    """Run a command, with a signal at a moment or after so many seconds; its exit code and words."""
-    program = ["-m", "tests.torture.moments", *map(str, at)] if at else ["-m", "chary"]
-    root = str(Path(__file__).parents[2])
-    process = subprocess.Popen(
-        [sys.executable, *program, *words],
-        stdout=subprocess.PIPE,  # not a file: the disk may be full
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        cwd=place,
-        env={**os.environ, "PYTHONPATH": root},
+def _kill(signal: str, what: str, ended: Ended) -> Check:
+    came = {
+        "KILL": ended.code == -9,
+        "STOP": ended.slept,
+        "FULL": ended.reached and ended.code == 2,
+    }.get(signal, ended.reached and ended.code in STOPPED)
+    problem = _wrong(ended, signal)
+    return Check(MAIN, signal, problem and f"{what}: {problem}", came)
+
+
+def _wrong(ended: Ended, signal: str) -> str:
+    """What is wrong with how a process ended."""
+    fine = {0} | {"KILL": {-9}, "FULL": {2}, "STOP": set()}.get(
+        signal, set(STOPPED) if signal else set()
     )
-    assert process.stdout is not None
-    said: list[bytes] = []
-    reader = threading.Thread(target=lambda: said.extend(process.stdout or ()), daemon=True)
-    reader.start()
-    began, woken, sent = time.monotonic(), 0.0, False
-    while process.poll() is None:
-        now = time.monotonic()
-        if after is not None and not sent and now - began > after:
-            process.send_signal(signal.Signals[f"SIG{name}"])
-            sent = True
-        if name == "STOP" and now - woken > 0.5:  # it sleeps, and wakes again
-            process.send_signal(signal.SIGCONT)
-            woken = now
-        if now - began > PATIENCE:
-            process.kill()
-            process.wait()
-            return 99, "it did not end"
-        time.sleep(0.02)
-    reader.join(5.0)
-    process.stdout.close()
-    return process.returncode, b"".join(said).decode(errors="replace")
+    if "Traceback" in ended.said or ended.code not in fine:
+        return f"ends with {ended.code}: {ended.said[-300:]}"
+    return ""
+
+
+def _compared(whole: Path, place: Path, name: str) -> str:
+    """In what a run that was killed is not the one that was not; found in a process that may use JAX."""
+
+    def work(_: object) -> int:
+        print("DIFFERS", _differs(whole / "here", place / "here", KINDS[name]))
+        return 0
+
+    ended = forked(work, place)
+    if ended.code or "DIFFERS" not in ended.said:
+        return f"cannot be compared: {ended.said[-150:]}"
+    return ended.said.rpartition("DIFFERS")[2].strip()
 
 
 def _differs(whole: Path, cut: Path, kind: Kind) -> str:
-    """In what a run that was killed is not the one that was not."""
     import jax
     import numpy as np
 
@@ -209,19 +226,32 @@ def _differs(whole: Path, cut: Path, kind: Kind) -> str:
 
     for name in kind.runs:
         one, other = whole / name, cut / name
-        for log in ("metrics", "evals"):
-            if (one / f"{log}.jsonl").read_bytes() != (other / f"{log}.jsonl").read_bytes():
-                return f"{log}.jsonl of {name or 'the run'} differs"
-        files = [sorted(p.name for p in (run / "diagnostics").iterdir()) for run in (one, other)]
-        if files[0] != files[1]:
-            return f"diagnostics are {files[1]}, not {files[0]}"
-        for file in files[0]:
-            with (
-                np.load(one / "diagnostics" / file) as a,
-                np.load(other / "diagnostics" / file) as b,
-            ):
-                if any(a[key].tobytes() != b[key].tobytes() for key in a.files):
-                    return f"diagnostics/{file} differs"
+        for log in ("metrics", "evals", *(["episodes"] if (one / "online").exists() else [])):
+            lines = [(run / f"{log}.jsonl").read_bytes().splitlines() for run in (one, other)]
+            if lines[0] != lines[1]:
+                lost = len(set(lines[0]) - set(lines[1]))
+                return f"{log}.jsonl of {name or 'the run'} differs: {lost} lines are lost"
+        kept = [
+            [
+                f"{below}/{step}.npz"
+                for below in ("diagnostics", "online")
+                for step in sorted(int(path.stem) for path in run.glob(f"{below}/*.npz"))
+            ]
+            for run in (one, other)
+        ]
+        rows: list[dict[str, bytes]] = [{}, {}]
+        for run, names, found in zip((one, other), kept, rows, strict=True):
+            for file in names:
+                with np.load(run / file) as arrays:
+                    # Rows are written at checkpoints, of which a run that was killed has others.
+                    place = "online" if file.startswith("online") else file
+                    for key in arrays.files:
+                        label = f"{place}/{key}"
+                        found[label] = found.get(label, b"") + arrays[key].tobytes()
+        if differing := sorted(
+            k for k in {**rows[0], **rows[1]} if rows[0].get(k) != rows[1].get(k)
+        ):
+            return f"{differing[0]} differs"
         states = [jax.tree.leaves(chary.open_run(run).state) for run in (one, other)]
         pairs = zip(*states, strict=True)
         if any(np.asarray(a).tobytes() != np.asarray(b).tobytes() for a, b in pairs):

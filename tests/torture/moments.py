@@ -1,14 +1,8 @@
-"""Moments of a run at which something happens to its process.
-
-    python -m tests.torture.moments MOMENT NUMBER SIGNAL train bc --dataset ...
-
-is `chary train bc ...`, to which the signal comes when it reaches the moment for the so manieth time.
-"""
+"""Moments of a run at which something happens to its process."""
 
 import os
 import resource
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from importlib import import_module
@@ -77,6 +71,15 @@ MOMENTS = {
     "at the end": Moment("chary.training.records", "keep_limits", "before"),
 }
 IN_RESUME = {"reading checkpoints", "cutting logs back", "logs cut back"}
+ONLINE = {
+    "a round": Moment("chary.online.feed", "Rounds.advance", "before"),
+    "acting": Moment("chary.online.actors", "Actors.step", "after"),
+    "keeping rows": Moment(FOLDER, "RunFolder.save_rows", "before"),
+    "rows kept": Moment(FOLDER, "RunFolder.save_rows", "after"),
+    "an episode's end": Moment("chary.online.feed", "Rounds._finish", "after"),
+    "replaying": Moment("chary.online.feed", "Rounds._replay", "before"),
+}
+"""Of a run that learns in its task."""
 
 
 def signalled(name: str) -> Callable[[], None]:
@@ -91,16 +94,3 @@ def signalled(name: str) -> Callable[[], None]:
             os.kill(os.getpid(), signal.Signals[f"SIG{name}"])
 
     return act
-
-
-def main() -> int:
-    moment, number, name, *words = sys.argv[1:]
-    from chary.cli import main
-
-    MOMENTS[moment].reach(signalled(name), int(number))
-    sys.argv = ["chary", *words]
-    return main(words)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,15 +10,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from tests.torture.parts import Budget, Row
+from tests.torture import parts
+from tests.torture.parts import Budget, Check
 
+MAIN, WANTED, LANES = "servers", 2, 1
 CLIENTS = 200
 EACH = 10
 """Requests of a client."""
@@ -53,17 +55,18 @@ class Asked(NamedTuple):
     expected: set[int]
 
 
-def run(budget: Budget, seed: int, folder: Path) -> list[Row]:
-    """Both servers, one after the other."""
-    folder.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def torture(budget: Budget, seed: int, folder: Path) -> Iterator[parts.Case]:
+    """The live page, then `chary serve`."""
+    del budget
     made = _runs(folder)
-    clients = budget.cases(CLIENTS)
-    return [
-        *_tortured(
-            "chary watch", ["watch", made, "--port", 0, "--no-open"], _watching, clients, seed
-        ),
-        *_tortured("chary serve", ["serve", made / "a", "--port", 0], _deciding, clients, seed),
-    ]
+
+    def case(number: int) -> list[Check]:
+        if number % 2:
+            return _tortured("chary serve", ["serve", made / "a", "--port", 0], _deciding, seed)
+        return _tortured("chary watch", ["watch", made, "--port", 0, "--no-open"], _watching, seed)
+
+    yield case
 
 
 def _runs(folder: Path) -> Path:
@@ -84,13 +87,12 @@ def _tortured(
     name: str,
     words: list[object],
     ask: Callable[[Server, random.Random], Asked],
-    clients: int,
     seed: int,
-) -> list[Row]:
+) -> list[Check]:
     server = _started(words)
     try:
-        with ThreadPoolExecutor(clients) as pool:
-            jobs = [pool.submit(_client, server, ask, f"{seed}/{n}") for n in range(clients)]
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            jobs = [pool.submit(_client, server, ask, f"{seed}/{n}") for n in range(CLIENTS)]
             results = [result for job in jobs for result in job.result()]
         answers = _honest(server, ask)
     finally:
@@ -101,16 +103,11 @@ def _tortured(
             server.process.kill()
             (_, said), ended = server.process.communicate(), False
         code = server.process.returncode
-    counts = Counter(kind for kind, _ in results)
-    bad = Counter(kind for kind, problem in results if problem)
-    first = {kind: problem for kind, problem in reversed(results) if problem}
-    rows = [
-        Row(f"{name}: {k}", n, bad[k], first.get(k, "")[:200]) for k, n in sorted(counts.items())
-    ]
-    after = (
-        "" if answers and ended and "Traceback" not in said else f"exit code {code}: {said[-300:]}"
-    )
-    return [*rows, Row(f"{name}: answers afterwards, and ends", 1, bool(after), after)]
+    checks = [Check(f"{name}: {kind}", "", problem) for kind, problem in sorted(results)]
+    wrong = [f"{check.what}: {check.problem}" for check in checks if check.problem][:3]
+    if not answers or not ended or "Traceback" in said:
+        wrong.append(f"{name}: afterwards exit code {code}: {said[-300:]}")
+    return [Check(MAIN, name, "; ".join(wrong)), *checks]
 
 
 def _started(words: list[object]) -> Server:

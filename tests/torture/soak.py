@@ -12,58 +12,66 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.torture.parts import Budget, Row
+from tests.torture import parts
+from tests.torture.parts import Budget, Check
 
+MAIN, WANTED, LANES = "soak", 1, 1
 MOST_SLOPE = 1.0
 """MB an hour."""
 WARM_UP = 0.4
 """Share of the time after which memory must be flat."""
+WINDOWS = 20
+"""Stretches of time whose lowest samples are compared: what threads hold for a moment, ten megabytes now
+and then, is not what stays."""
 SHORTEST = 20.0
 """Minutes below which a slope says nothing."""
 
 
-def run(budget: Budget, seed: int, folder: Path) -> list[Row]:
+@contextmanager
+def torture(budget: Budget, seed: int, folder: Path) -> Iterator[parts.Case]:
+    """One process, for all the minutes there are; one that was stopped begins anew."""
+    del seed
+    yield lambda _: _soaked(budget.minutes, folder)
+
+
+def _soaked(minutes: float, folder: Path) -> list[Check]:
     """Let the process work, and judge its samples."""
     import numpy as np
 
-    del seed
-    folder.mkdir(parents=True, exist_ok=True)
-    words = [sys.executable, "-m", "tests.torture.soak", str(60.0 * budget.minutes), str(folder)]
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": root},
-        check=False,
-    )
+    words = [sys.executable, "-m", "tests.torture.soak", str(60.0 * minutes), str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     samples = [json.loads(line) for line in done.stdout.splitlines()]
     (folder / "samples.json").write_text(json.dumps(samples))
     if done.returncode or len(samples) < 2:
-        return [Row("soak", len(samples), 1, done.stderr[-300:])]
+        return [Check(MAIN, "failed", f"after {len(samples)} runs: {done.stderr[-300:]}")]
     late = samples[int(WARM_UP * len(samples)) :]
-    hours = np.array([sample["seconds"] / 3600.0 for sample in late])
-    slope = (
-        float(np.polyfit(hours, [sample["memory"] for sample in late], 1)[0]) if late[1:] else 0.0
-    )
-    judged = budget.minutes >= SHORTEST
-    first, last = late[0], late[-1]
-    rows = [
-        Row(
-            "soak: tiny runs, memory",
-            len(samples),
-            judged and slope > MOST_SLOPE,
-            f"{first['memory']:.0f} to {last['memory']:.0f} MB, {slope:+.1f} MB an hour"
-            + ("" if judged else " (too short to judge)"),
-        )
-    ]
+    lowest = lows(late)
+    hours = [sample["seconds"] / 3600.0 for sample in lowest]
+    memory = [sample["memory"] for sample in lowest]
+    slope = float(np.polyfit(hours, memory, 1)[0]) if late[1:] else 0.0
+    grown = f"{memory[0]:.1f} to {memory[-1]:.1f} MB, {slope:+.2f} MB an hour"
+    judged = minutes >= SHORTEST
+    checks = [Check("soak: memory", grown, grown if judged and slope > MOST_SLOPE else "", judged)]
     for name in ("files", "threads"):
-        grown = last[name] > max(sample[name] for sample in late[: max(1, len(late) // 2)])
-        rows.append(Row(f"soak: {name}", len(samples), grown, f"{first[name]} to {last[name]}"))
-    return rows
+        first, last = late[0][name], late[-1][name]
+        most = max(sample[name] for sample in late[: max(1, len(late) // 2)])
+        told = f"{first} to {last}"
+        checks.append(Check(f"soak: {name}", told, told if last > most else ""))
+    wrong = [f"{check.what}: {check.problem}" for check in checks if check.problem]
+    told = f"of {minutes:.0f} minutes, {len(samples):,} runs" + ("" if judged else f"; {grown}")
+    return [Check(MAIN, told, "; ".join(wrong)), *checks]
+
+
+def lows(samples: list[dict[str, float]]) -> list[dict[str, float]]:
+    """The sample with the least memory of each window; few samples are taken as they are."""
+    size = max(1, len(samples) // WINDOWS)
+    windows = (samples[start : start + size] for start in range(0, len(samples), size))
+    return [min(window, key=lambda sample: sample["memory"]) for window in windows]
 
 
 def main() -> None:

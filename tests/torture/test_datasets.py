@@ -5,6 +5,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from tests.torture import datasets, reading
 from tests.torture.datasets import Torture
 from tests.torture.hostile import KINDS, MAKERS
-from tests.torture.parts import Budget
+from tests.torture.parts import LOG, Budget, read, rows_of, work
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +33,8 @@ def test_sound_datasets_are_read(torture: Torture, tmp_path: Path, name: str) ->
 def test_every_kind_of_case_is_read_or_refused(torture: Torture) -> None:
     done = [torture.case(number) for number in range(len(MAKERS))]
     assert [case for case in done if case["outcome"] not in datasets.FINE] == []
-    damaged, malicious = datasets._rows(done)
-    assert (damaged.failures, malicious.failures) == (0, 0)
-    assert damaged.cases == len(KINDS) and damaged.cases + malicious.cases == len(done)
+    counts = Counter(check.what for case in done for check in datasets.checks(case))
+    assert counts["datasets"] == len(done) and counts["damaged datasets"] == len(KINDS)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,14 @@ def test_the_canarys_number_is_seen(torture: Torture, tmp_path: Path) -> None:
 def test_a_run_is_resumed_and_its_cases_are_the_same_again(
     tmp_path: Path, torture: Torture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    datasets.run(Budget(10, 3 / datasets.CASES), 0, tmp_path)
-    log = tmp_path / "datasets-0.jsonl"
-    first = log.read_text()
-    rows = datasets.run(Budget(10, 5 / datasets.CASES), 0, tmp_path)
-    assert log.read_text().startswith(first) and len(log.read_text().splitlines()) == 5
-    assert sum(row.cases for row in rows) == 5 and not sum(row.failures for row in rows)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["datasets-0.jsonl"]
+    log = tmp_path / "datasets" / "0" / LOG
+    for count in (3, 5):
+        work("datasets", Budget(10.0, count * datasets.LANES / datasets.WANTED), 0, tmp_path, 0)
+    numbers = [line.number for line in read(log) if line.number >= 0]
+    assert numbers == [0, 2, 4, 6, 8]  # the other lane has those between
+    main, *others = rows_of("datasets", tmp_path, 5)
+    assert main.cases == 5 == sum(row.cases for row in others) and not main.failures
+    assert [path.name for path in log.parent.iterdir()] == [LOG]
     torture.reader.answer = lambda *_, **__: {"outcome": "odd"}  # pyright: ignore
     torture.case(4)
     del torture.reader.answer

@@ -65,8 +65,10 @@ def check_stored(key: str, claimed: int, stored: int) -> None:
 
 
 def check_shared(sizes: dict[str, int], stored: Iterable[int], whole: int) -> None:
-    """Refuse arrays that together store more than their file has: they are one under many names."""
+    """Refuse arrays that together store more than their file has, or hardly anything: they are one under
+    many names, or small ones that become large."""
     total = sum(stored)
+    check_stored(f"the sum of {len(sizes)} columns", sum(sizes.values()), total)
     if sum(sizes.values()) > UNSTORED and total > whole:
         raise ValueError(
             f"{len(sizes)} columns store {total:,} bytes, but the file has {whole:,}: several are "

@@ -153,7 +153,8 @@ def read_one(
     if len(set(lengths.values())) > 1:
         counts = listed([f"{name} {length}" for name, length in lengths.items()])
         odd(f"columns of unequal length ({counts}); every row needs all")
-    elif raw and not max(lengths.values()):
+        return None  # nothing is converted: one of them may be as large as the memory
+    if raw and not max(lengths.values()):
         odd("holds no rows")
     found: dict[str, Any] = {}
     for option, names in chosen.items():
