@@ -72,7 +72,10 @@ def bits(tree: Any) -> list[bytes]:
     [
         # What these add to others' code is tested by their losses.
         pytest.param(
-            name, marks=pytest.mark.long if name in ("crr", "fbrc", "rem", "td3-bc") else ()
+            name,
+            marks=pytest.mark.long
+            if name in ("crr", "edac", "fbrc", "rebrac", "rem", "td3-bc")
+            else (),
         )
         for name in TINY
     ],

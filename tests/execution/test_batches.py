@@ -67,6 +67,7 @@ def test_rows_by_number(dataset: Dataset, mapped: Dataset) -> None:
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
+@pytest.mark.long
 def test_a_run_from_files_stopped_and_resumed_ends_in_the_same_bits(
     mapped: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_the_canarys_number_is_seen(torture: Torture, tmp_path: Path) -> None:
     assert "the canary's number" in torture.reader.outcome(path, layout=layout)
 
 
+@pytest.mark.long
 def test_a_run_is_resumed_and_its_cases_are_the_same_again(
     tmp_path: Path, torture: Torture, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -209,7 +209,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes, message: str)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("compressed", [pytest.param(True, marks=pytest.mark.long), False])
 def test_any_flipped_byte_is_noticed(tmp_path: Path, compressed: bool) -> None:
     path = write(tmp_path / "train-00000-of-00001", episode(), compressed=compressed)
     whole = path.read_bytes()
