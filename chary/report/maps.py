@@ -58,7 +58,7 @@ def _maps(story: RunStory, most: int) -> dict[str, Any] | None:
             {
                 "step": step,
                 **{kind: _bytes(arrays[f"map_{kind}"], *limits[kind]) for kind in KINDS},
-                "paths": _paths(arrays["paths"], arrays["path_lengths"]),
+                "paths": _thinned(arrays),
             }
             for step, arrays in frames
         ],
@@ -78,10 +78,13 @@ def _bytes(grid: np.ndarray, low: float, high: float) -> str:
     return base64.b64encode(level.astype(np.uint8).tobytes()).decode()
 
 
-def _paths(positions: np.ndarray, lengths: np.ndarray) -> list[list[list[float]]]:
+def paths_in(arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """The positions along every path of an evaluation's diagnostics."""
+    ends = np.cumsum(arrays["path_lengths"].astype(int))
+    pieces = np.split(arrays["paths"][:, :2].astype(np.float64), ends[:-1]) if len(ends) else []
+    return [piece for piece in pieces if len(piece)]
+
+
+def _thinned(arrays: dict[str, np.ndarray]) -> list[list[list[float]]]:
     """x and y of every path, with fewer points where it is long."""
-    ends = np.cumsum(lengths.astype(int))
-    pieces = np.split(positions[:, :2].astype(np.float64), ends[:-1]) if len(ends) else []
-    return [
-        piece[thin(len(piece), PATH_POINTS)].round(3).T.tolist() for piece in pieces if len(piece)
-    ]
+    return [path[thin(len(path), PATH_POINTS)].round(3).T.tolist() for path in paths_in(arrays)]

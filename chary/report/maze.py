@@ -1,5 +1,6 @@
 """The maze as a picture: what the ensemble believes, and where policies go."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -40,24 +41,34 @@ def draw_maze(
         figure.colorbar(image, ax=axis, orientation="horizontal", shrink=0.85, pad=0.02)
         axis.set_title(label, fontsize=10)
     for axis, (name, lines) in zip(axes[len(names) :], paths.items(), strict=True):
-        axis.scatter(*data[:, :2].T, s=1.0, color="0.82", linewidths=0, label="data", zorder=1)
-        for line in lines:
-            axis.plot(*line[:, :2].T, linewidth=1.2, alpha=0.8, zorder=2)
-            axis.plot(*line[-1, :2], "x", color="black", markersize=4, zorder=3)
+        draw_paths(axis, lines, data)
         axis.set_title(f"{name}: paths from the start", fontsize=10)
     for axis in axes:
-        draw_walls(axis, maze)
-        axis.plot(*maze.point(maze.goal), "*", color="crimson", markersize=13, zorder=4)
-        if maze.start:
-            axis.plot(
-                *maze.point(maze.start), "o", markerfacecolor="white", markeredgecolor="black",
-                markersize=7, zorder=4,
-            )  # fmt: skip
-        axis.set(xlim=extent[:2], ylim=extent[2:], xticks=[], yticks=[], aspect="equal")
+        draw_plan(axis, maze)
     figure.suptitle(
         f"{title}   (circle: start, star: goal, cross: where a path ended)", fontsize=10
     )
     save_figure(figure, destination)
+
+
+def draw_paths(
+    axis, paths: Iterable[np.ndarray], logged: np.ndarray, *, colour: str | None = None
+) -> None:
+    """Paths with a cross where each ended, over a sample of logged positions."""
+    axis.scatter(*logged[:, :2].T, s=1.0, color="0.82", linewidths=0, zorder=1)
+    for path in paths:
+        axis.plot(*path[:, :2].T, linewidth=1.2, alpha=0.8, color=colour, zorder=2)
+        axis.plot(*path[-1, :2], "x", color="black", markersize=4, zorder=3)
+
+
+def draw_plan(axis, maze: Maze) -> None:
+    """The maze itself: walls, goal and start, and nothing beyond it."""
+    draw_walls(axis, maze)
+    axis.plot(*maze.point(maze.goal), "*", color="crimson", markersize=13, zorder=4)
+    if maze.start:
+        axis.plot(*maze.point(maze.start), "o", mfc="white", mec="black", ms=7, zorder=4)
+    left, right, bottom, top = maze.extent
+    axis.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[], aspect="equal")
 
 
 def draw_walls(axis, maze: Maze) -> None:

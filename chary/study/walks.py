@@ -7,7 +7,8 @@ import numpy as np
 from chary import data
 from chary.envs import find_task
 from chary.report.figures import palette, save_figure
-from chary.report.maze import draw_walls
+from chary.report.maps import paths_in
+from chary.report.maze import draw_paths, draw_plan
 from chary.runs.arrays import read_arrays
 from chary.runs.folder import RunFolder
 from chary.study.plan import Plan
@@ -41,27 +42,14 @@ def draw_walks(plan: Plan, destination: Path) -> None:
     for axis, (cell, words), colour in zip(axes, WORDS.items(), palette(len(WORDS)), strict=True):
         folders = [RunFolder.open(job.folder) for job in plan.jobs if job.cell.name == cell]
         scores = [folder.last() for folder in folders]
-        axis.scatter(*logged.T, s=0.6, color="0.85", linewidths=0, zorder=1)
-        for path in _paths(folders[0].diagnostics()[-1]):
-            axis.plot(*path.T, linewidth=1.2, alpha=0.8, color=colour, zorder=2)
-            axis.plot(*path[-1], "x", color="black", markersize=4, zorder=3)
-        draw_walls(axis, maze)
-        axis.plot(*maze.point(maze.goal), "*", color="crimson", markersize=13, zorder=4)
-        if maze.start:
-            axis.plot(*maze.point(maze.start), "o", mfc="white", mec="black", ms=7, zorder=4)
-        told = ", ".join(f"{score['success']:.2f}" for score in scores if score)
-        axis.set_title(f"{words}: {told}", fontsize=11)
-        left, right, bottom, top = maze.extent
-        axis.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[], aspect="equal")
+        last = read_arrays(folders[0].diagnostics()[-1], ("paths", "path_lengths"))
+        draw_paths(axis, paths_in(last), logged, colour=colour)
+        draw_plan(axis, maze)
+        successes = ", ".join(f"{score['success']:.2f}" for score in scores if score)
+        axis.set_title(f"{words}: {successes}", fontsize=11)
     figure.suptitle(
         f"{run.dataset} after {run.steps:,} updates: success with {len(plan.seeds)} seeds, and paths of "
         "the first (circle: start, star: goal, cross: where a path ended)",
         fontsize=10,
     )
     save_figure(figure, destination)
-
-
-def _paths(file: Path) -> list[np.ndarray]:
-    arrays = read_arrays(file, ("paths", "path_lengths"))
-    ends = np.cumsum(arrays["path_lengths"].astype(int))
-    return np.split(arrays["paths"][:, :2], ends[:-1]) if len(ends) else []
