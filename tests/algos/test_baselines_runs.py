@@ -74,7 +74,7 @@ def bits(tree: Any) -> list[bytes]:
         pytest.param(
             name,
             marks=pytest.mark.long
-            if name in ("crr", "edac", "fbrc", "rebrac", "rem", "td3-bc")
+            if name in ("crr", "edac", "fbrc", "rebrac", "rem", "sac-n", "td3-bc")
             else (),
         )
         for name in TINY

@@ -281,7 +281,9 @@ def test_two_updates_equal_a_plain_numpy_computation(
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("targets", ["double-q", "shared-mean"])
+@pytest.mark.parametrize(
+    "targets", [pytest.param("double-q", marks=pytest.mark.long), "shared-mean"]
+)
 def test_one_backward_pass_for_two_purposes_equals_one_for_each(
     targets: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,13 +44,6 @@ ELSEWHERE = {("deep", "independent"), ("prior", "independent")}
 KEY = jax.random.key(0)
 
 
-KINDS = [
-    # One whose members have weights in common and rows of their own; the others are a program each.
-    kind if kind == "batch" else pytest.param(kind, marks=pytest.mark.long)
-    for kind in ENSEMBLES
-]
-
-
 def transitions(size: int = BATCH) -> Batch:
     rng = np.random.default_rng(0)
 
@@ -86,7 +79,8 @@ def begin(algorithm: Algorithm[MSGState]) -> MSGState:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ENSEMBLES)
 def test_double_q_of_every_kind_trains_and_resumes_to_the_same_bits(
     kind: str, tmp_path: Path
 ) -> None:

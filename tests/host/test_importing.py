@@ -1,6 +1,7 @@
 """Code that a run folder names: imported only for users who have named it themselves."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,17 +15,25 @@ from chary.errors import CharyError
 from chary.host import importing
 from chary.runs.folder import RunFolder
 from chary.tune import sweep
-from tests.conftest import call_chary
+from tests.conftest import call_chary, make_columns
 from tests.training.test_loop import MSG_QUICK
 
 EVIL = "import pathlib; pathlib.Path('ran').touch()\n"
 
 
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of somebody else's with its data."""
+    home = tmp_path_factory.mktemp("theirs")
+    formats.write(Dataset.from_columns(make_columns(), name="tiny"), home / "d.npz")
+    chary.train("msg", home / "d.npz", run=home / "run", steps=10, **MSG_QUICK)
+    return home
+
+
 @pytest.fixture
-def stranger(tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run folder of somebody else's, and their module where the user stands."""
-    formats.write(dataset, tmp_path / "d.npz")
-    chary.train("msg", tmp_path / "d.npz", run=tmp_path / "run", steps=10, **MSG_QUICK)
+def stranger(tmp_path: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the user stands: a copy of that run, and a module of theirs."""
+    shutil.copytree(theirs / "run", tmp_path / "run")
     monkeypatch.setenv("CHARY_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(importing, "_named_here", set())
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -111,6 +120,6 @@ def test_packages_are_found_without_running_them(
     with pytest.raises(CharyError, match=r"evil_package/__init__\.py"):
         importing.require_trusted(["evil_package.part:Name"], stranger)
     assert not (stranger / "ran").exists()
-    monkeypatch.setenv("CHARY_STATE", str(stranger / "d.npz" / "no folder"))
+    monkeypatch.setenv("CHARY_STATE", str(stranger / "evil_module.py" / "no folder"))
     chary.trust_code("evil_package.part:Name")  # cannot be written down, and holds in this process
     importing.require_trusted(["evil_package.part:Name"], stranger)

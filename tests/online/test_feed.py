@@ -43,10 +43,15 @@ def tune(trained: tuple[Path, Dataset], out: Path, **changes: Any) -> chary.Agen
     return chary.finetune(run, dataset=dataset, out=out, **{"env": WALK, **QUICK, **changes})
 
 
-def test_it_keeps_all_that_happened(trained: tuple[Path, Dataset], tmp_path: Path) -> None:
-    agent = tune(trained, tmp_path / "f")
-    folder = RunFolder.open(tmp_path / "f")
-    assert agent.folder == folder.path and not folder.foreign()
+@pytest.fixture(scope="module")
+def whole(trained: tuple[Path, Dataset], tmp_path_factory: pytest.TempPathFactory) -> chary.Agent:
+    """A run that nothing disturbed."""
+    return tune(trained, tmp_path_factory.mktemp("whole") / "f")
+
+
+def test_it_keeps_all_that_happened(trained: tuple[Path, Dataset], whole: chary.Agent) -> None:
+    folder = RunFolder.open(whole.folder)
+    assert not folder.foreign()
     assert Path(folder.config["online"]["parent"]) == trained[0].resolve()
     files = list(folder.rows())
     rows = {name: np.concatenate([file[name] for file in files]) for name in files[0]}
@@ -71,14 +76,13 @@ def test_it_keeps_all_that_happened(trained: tuple[Path, Dataset], tmp_path: Pat
 
 
 def test_stopped_anywhere_it_resumes_to_the_same_bits(
-    trained: tuple[Path, Dataset], tmp_path: Path
+    trained: tuple[Path, Dataset], whole: chary.Agent, tmp_path: Path
 ) -> None:
-    whole = tune(trained, tmp_path / "whole")
     tune(trained, tmp_path / "cut", steps=40)
     cut = chary.resume(tmp_path / "cut", dataset=trained[1], steps=80)
     assert bits(cut.state) == bits(whole.state)
     for log in ("metrics", "episodes", "evals"):
-        whole_log, cut_log = ((tmp_path / run / f"{log}.jsonl") for run in ("whole", "cut"))
+        whole_log, cut_log = (agent.folder / f"{log}.jsonl" for agent in (whole, cut))
         assert whole_log.read_text() == cut_log.read_text(), log
 
 
@@ -93,7 +97,7 @@ def test_stopped_anywhere_it_resumes_to_the_same_bits(
     ],
 )
 def test_a_task_that_fails_loses_nothing(
-    trained: tuple[Path, Dataset], tmp_path: Path, fault: str, words: str
+    trained: tuple[Path, Dataset], whole: chary.Agent, tmp_path: Path, fault: str, words: str
 ) -> None:
     with pytest.raises(TaskError, match=words) as raised:
         tune(
@@ -112,7 +116,6 @@ def test_a_task_that_fails_loses_nothing(
     config["run"]["env"] = WALK  # mended
     (tmp_path / "f" / "config.json").write_text(json.dumps(config))
     resumed = chary.resume(tmp_path / "f", dataset=trained[1])
-    whole = tune(trained, tmp_path / "whole", eval_every=0)
     assert bits(resumed.state) == bits(whole.state)
 
 

@@ -55,24 +55,33 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
     monkeypatch.setattr(loop, "CHUNK_SECONDS", 0.0)
 
 
-@pytest.mark.parametrize("one_program", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("algorithm", "varied", "one_program"),
+    [
+        ("bc", "learning_rate", False),
+        pytest.param("msg", "alpha", False, marks=pytest.mark.long),
+        pytest.param("msg", "alpha", True, marks=pytest.mark.long),
+    ],
+)
 def test_every_run_is_what_it_would_be_alone(
-    one_program: bool, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    algorithm: str, varied: str, one_program: bool,
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """On a processor to the bit; in one program for all, as on accelerators, but for rounding."""
     monkeypatch.setattr(chunk, "in_one_program", lambda _: one_program)
+    common: dict[str, Any] = {"steps": 20, **(MSG_QUICK if algorithm == "msg" else QUICK)}
     agents = chary.train_population(
-        "msg", dataset, run=tmp_path / "all", steps=20, **MSG_QUICK,
-        seeds=[0, 1], settings={"alpha": [0.5, 1.0]},
+        algorithm, dataset, run=tmp_path / "all", **common,
+        seeds=[0, 1], settings={varied: [0.5, 1.0]},
     )  # fmt: skip
     names = [agent.folder.name for agent in agents]
-    assert names == ["alpha0.5-seed0", "alpha0.5-seed1", "alpha1-seed0", "alpha1-seed1"]
+    assert names == [f"{varied}{value}-seed{seed}" for value in ("0.5", "1") for seed in (0, 1)]
     for index, name in enumerate(names):
         config = RunFolder.open(tmp_path / "all" / name).config
         assert config["layout"]["population"] == {"names": names, "index": index}
         assert config["run"]["seed"] == index % 2
-    changes: dict[str, Any] = {"alpha": 1.0, "seed": 1}
-    alone = chary.train("msg", dataset, run=tmp_path / "alone", steps=20, **MSG_QUICK, **changes)
+    changes: dict[str, Any] = {varied: 1.0, "seed": 1}
+    alone = chary.train(algorithm, dataset, run=tmp_path / "alone", **common, **changes)
     assert (bits(agents[3].state) == bits(alone.state)) or one_program
     for beside, by_itself in zip(
         jax.tree.leaves(agents[3].state), jax.tree.leaves(alone.state), strict=True
@@ -152,6 +161,7 @@ def test_a_member_that_is_missing_is_named_with_what_to_do(
         chary.resume(tmp_path / "seed1", dataset=dataset)
 
 
+@pytest.mark.long
 def test_a_run_that_diverges_is_marked_and_the_others_go_on(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
