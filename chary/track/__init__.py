@@ -1,6 +1,6 @@
 """Experiment trackers as readers of a run folder's logs: TensorBoard, W&B, MLflow and trackio.
 
-One module a tracker, each with `begin(told) -> Tracker`. `following` passes on what is new in the logs,
+One module a tracker, each with `begin(info) -> Tracker`. `following` passes on what is new in the logs,
 while a run trains and afterwards alike.
 """
 
@@ -19,7 +19,7 @@ NEEDED = {"mlflow": ("mlflow", "sqlalchemy", "alembic")}
 """Packages of trackers that need others than the one of their name."""
 
 
-class Told(NamedTuple):
+class RunInfo(NamedTuple):
     """What a tracker is told of a run."""
 
     id: str

@@ -16,14 +16,14 @@ from types import TracebackType
 from chary.errors import CharyError, reason
 from chary.runs.folder import RunFolder
 from chary.runs.schema import Record, is_number
-from chary.track import Point, Status, Told, Tracker
+from chary.track import Point, RunInfo, Status, Tracker
 
 LOGS = ("timing", "metrics", "evals")
 """In the order in which lines of one step are passed on."""
 SHOWN = (
     "chary", "algorithm", "preset", "settings", "run", "execution", "online", "dataset", "versions",
 )  # fmt: skip
-"""Parts of config.json that trackers are told."""
+"""Parts of config.json that trackers are info."""
 SCORES = ("score", "success", "return", "validation")
 
 
@@ -58,7 +58,7 @@ class Following:
 
     def _begin(self, name: str) -> None:
         begin = import_module(f"chary.track.{name}").begin
-        self._trackers[name] = begin(_told(self._folder, *self._options))
+        self._trackers[name] = begin(_info(self._folder, *self._options))
 
     @property
     def look(self) -> list[str]:
@@ -148,12 +148,12 @@ def _summary(folder: RunFolder) -> Point:
     return Point(newest["step"], time.time(), found)
 
 
-def _told(folder: RunFolder, project: str | None, where: Path | None, online: bool) -> Told:
+def _info(folder: RunFolder, project: str | None, where: Path | None, online: bool) -> RunInfo:
     """A run in a tracker's terms. Its project is the folder that it is in, such as a sweep's."""
     path = folder.path.resolve()
     project = re.sub(r"[^\w.-]", "-", project or path.parent.name)[:100] or "chary"
     config = {part: folder.config[part] for part in SHOWN if part in folder.config}
-    return Told(_id(folder), path.name, project, config, path, where, online)
+    return RunInfo(_id(folder), path.name, project, config, path, where, online)
 
 
 def _id(folder: RunFolder) -> str:

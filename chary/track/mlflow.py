@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from chary.runs.schema import Record
-from chary.track import Point, Status, Told
+from chary.track import Point, RunInfo, Status
 
 TAG = "chary.id"
 BATCH = 1000
@@ -19,7 +19,7 @@ STATUS = {"finished": "FINISHED", "unfinished": "KILLED", "diverged": "FAILED"}
 class MlflowRun:
     """A run of MLflow, found again by a tag."""
 
-    def __init__(self, told: Told):
+    def __init__(self, info: RunInfo):
         # Read as it is imported. A server that does not answer is not to hold training up for minutes.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
@@ -28,31 +28,31 @@ class MlflowRun:
         from mlflow.tracking import MlflowClient
 
         self._entities: Any = entities
-        place = (told.where or told.folder.parent).absolute()
-        given = None if told.where else os.environ.get("MLFLOW_TRACKING_URI")
+        place = (info.where or info.folder.parent).absolute()
+        given = None if info.where else os.environ.get("MLFLOW_TRACKING_URI")
         uri = given or f"sqlite:///{place / 'mlflow.db'}"
         place.mkdir(parents=True, exist_ok=True)
         self.look = (
             f"mlflow: `mlflow ui --backend-store-uri {uri}`" if not given else f"mlflow: {uri}"
         )
         self._client = MlflowClient(uri)
-        project = os.environ.get("MLFLOW_EXPERIMENT_NAME") or told.project
+        project = os.environ.get("MLFLOW_EXPERIMENT_NAME") or info.project
         artifacts = None if given else (place / "mlflow-artifacts").as_uri()
-        self._run = self._found(project, told, artifacts)
+        self._run = self._found(project, info, artifacts)
         self._there = set(self._steps_there())
-        self._add_params(told.config)
+        self._add_params(info.config)
 
-    def _found(self, project: str, told: Told, artifacts: str | None) -> str:
+    def _found(self, project: str, info: RunInfo, artifacts: str | None) -> str:
         """The id of the run in the store, made if it is not there."""
         experiment = self._client.get_experiment_by_name(project)
         if experiment is None:
             number = self._client.create_experiment(project, artifact_location=artifacts)
         else:
             number = experiment.experiment_id
-        for run in self._client.search_runs([number], f"tags.`{TAG}` = '{told.id}'"):
+        for run in self._client.search_runs([number], f"tags.`{TAG}` = '{info.id}'"):
             self._client.update_run(run.info.run_id, status="RUNNING")
             return run.info.run_id
-        return self._client.create_run(number, run_name=told.name, tags={TAG: told.id}).info.run_id
+        return self._client.create_run(number, run_name=info.name, tags={TAG: info.id}).info.run_id
 
     def _steps_there(self) -> Iterator[tuple[str, int]]:
         """What the store has already; a resumed run logs the same numbers at these steps again."""

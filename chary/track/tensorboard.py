@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from chary.track import Point, Status, Told
+from chary.track import Point, RunInfo, Status
 
 
 class EventFiles:
     """A run's event files."""
 
-    def __init__(self, told: Told):
+    def __init__(self, info: RunInfo):
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         # Made from protocol buffers at run time, so no type checker can see into them.
         self._event: Any = import_module("tensorboard.compat.proto.event_pb2")
         self._summary: Any = import_module("tensorboard.compat.proto.summary_pb2")
-        own = told.folder / "tensorboard"
-        path = told.where / f"{told.name}-{told.id}" if told.where else own
-        self.look = f"tensorboard: `tensorboard --logdir {told.where or told.folder.parent}`"
+        own = info.folder / "tensorboard"
+        path = info.where / f"{info.name}-{info.id}" if info.where else own
+        self.look = f"tensorboard: `tensorboard --logdir {info.where or info.folder.parent}`"
         for old in path.glob("events.*"):
             old.unlink()
         self._writer = EventFileWriter(str(path))
-        self._text("config", f"```\n{json.dumps(told.config, indent=2)}\n```")
+        self._text("config", f"```\n{json.dumps(info.config, indent=2)}\n```")
 
     def _text(self, tag: str, text: str) -> None:
         """A text, for TensorBoard's page of texts."""

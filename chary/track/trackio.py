@@ -8,33 +8,33 @@ from contextvars import copy_context
 from importlib import import_module
 from typing import Any
 
-from chary.track import Point, Status, Told
+from chary.track import Point, RunInfo, Status
 
 REMOTE = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL", "TRACKIO_BUCKET_ID", "TRACKIO_DATASET_ID")
-"""Variables that make trackio send what it is told."""
+"""Variables that make trackio send what it is info."""
 
 
 class TrackioRun:
     """A run of trackio, found again by its name."""
 
-    def __init__(self, told: Told):
+    def __init__(self, info: RunInfo):
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-        if told.where is not None:  # read as it is imported
-            os.environ["TRACKIO_DIR"] = str(told.where.absolute())
+        if info.where is not None:  # read as it is imported
+            os.environ["TRACKIO_DIR"] = str(info.where.absolute())
         trackio: Any = import_module("trackio")
-        name = f"{told.name}-{told.id}"
+        name = f"{info.name}-{info.id}"
         options: dict[str, Any] = {"auto_log_gpu": False, "auto_log_cpu": False, "embed": False}
-        with _quiet(), _unsent(told.online):
+        with _quiet(), _unsent(info.online):
             with suppress(ValueError):  # no such project yet
-                for run in trackio.Api().runs(told.project):
+                for run in trackio.Api().runs(info.project):
                     if run.name == name:
                         run.delete()
             # In a context of its own, or it would end the run that was begun before it.
             self._run = copy_context().run(
-                trackio.init, project=told.project, name=name, config=told.config, **options
+                trackio.init, project=info.project, name=name, config=info.config, **options
             )
-        place = f"TRACKIO_DIR={told.where.absolute()} " if told.where else ""
-        self.look = f"trackio: `{place}trackio show --project {told.project}`"
+        place = f"TRACKIO_DIR={info.where.absolute()} " if info.where else ""
+        self.look = f"trackio: `{place}trackio show --project {info.project}`"
 
     def log(self, points: Sequence[Point]) -> None:
         for step, _, numbers in points:

@@ -10,26 +10,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from chary.track import Point, Status, Told
+from chary.track import Point, RunInfo, Status
 
 
 class WandbRun:
     """A run of W&B."""
 
-    def __init__(self, told: Told):
+    def __init__(self, info: RunInfo):
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read as it is imported
         import wandb
 
-        place = (told.where or Path(os.environ.get("WANDB_DIR") or told.folder.parent)).absolute()
+        place = (info.where or Path(os.environ.get("WANDB_DIR") or info.folder.parent)).absolute()
         place.mkdir(parents=True, exist_ok=True)
-        mode: Any = "online" if told.online else os.environ.get("WANDB_MODE") or "offline"
-        for old in (place / "wandb").glob(f"offline-run-*-{told.id}"):
+        mode: Any = "online" if info.online else os.environ.get("WANDB_MODE") or "offline"
+        for old in (place / "wandb").glob(f"offline-run-*-{info.id}"):
             shutil.rmtree(old)
         self._run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT") or told.project,
-            id=told.id,
-            name=told.name,
-            config=told.config,
+            project=os.environ.get("WANDB_PROJECT") or info.project,
+            id=info.id,
+            name=info.name,
+            config=info.config,
             dir=str(place),
             mode=mode,
             reinit="create_new",  # runs that are trained side by side have one each

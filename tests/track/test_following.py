@@ -13,7 +13,7 @@ import pytest
 from chary.cli import main
 from chary.errors import CharyError
 from chary.runs.folder import RunFolder
-from chary.track import Point, Status, Told, require
+from chary.track import Point, RunInfo, Status, require
 from chary.track.following import Following, status_of
 
 EVALUATION = {
@@ -27,8 +27,8 @@ class Notes:
 
     look = "in memory"
 
-    def __init__(self, told: Told):
-        self.told = told
+    def __init__(self, info: RunInfo):
+        self.info = info
         self.points: list[Point] = []
         self.ended: tuple[Status, dict[str, float]] | None = None
         self.fails = False
@@ -47,8 +47,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Notes]:
     """Stand-ins for W&B and MLflow, in the order in which they are begun."""
     made: list[Notes] = []
 
-    def begin(told: Told) -> Notes:
-        made.append(Notes(told))
+    def begin(info: RunInfo) -> Notes:
+        made.append(Notes(info))
         return made[-1]
 
     for name in ("wandb", "mlflow"):
@@ -103,12 +103,12 @@ def test_a_run_is_found_again_by_its_own_id(folder: RunFolder, made: list[Notes]
         for _ in range(2):
             with Following(RunFolder.open(folder.path), ["wandb"]):
                 pass
-    ids = [notes.told.id for notes in made]
+    ids = [notes.info.id for notes in made]
     assert ids[::2] == ids[1::2] and len(set(ids)) == 4
     assert all(len(id) == 8 and set(id) <= set("0123456789abcdef") for id in ids)
-    told = made[0].told
-    assert (told.name, told.project, told.online) == ("x", "sweep-one", False)
-    assert told.config == {k: folder.config[k] for k in ("algorithm", "settings", "run")}
+    info = made[0].info
+    assert (info.name, info.project, info.online) == ("x", "sweep-one", False)
+    assert info.config == {k: folder.config[k] for k in ("algorithm", "settings", "run")}
 
 
 def test_a_tracker_that_fails_is_left_out_with_one_warning(
