@@ -4,14 +4,21 @@ from chary.algorithms import SUMMARIES, check_algorithm, summary
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        names = "\n".join(f"  {name:<6} {summary}" for name, summary in SUMMARIES.items())
-        print(f"usage: chary train ALGORITHM --dataset NAME [OPTIONS]\n\n{names}\n")
-        print("`chary train ALGORITHM --help` lists every setting with its default.")
+    if wants_names(arguments, "chary train", "--dataset NAME", SUMMARIES):
         return 0
     algorithm, *options = arguments
     check_algorithm(algorithm)  # before JAX is imported, which takes seconds
     return _train(algorithm, options)
+
+
+def wants_names(arguments: list[str], command: str, needs: str, names: dict[str, str]) -> bool:
+    """Whether no algorithm was named; then those that there are have been printed."""
+    if arguments and arguments[0] not in ("-h", "--help"):
+        return False
+    print(f"usage: {command} ALGORITHM {needs} [OPTIONS]\n")
+    print("".join(f"  {name:<6} {text}\n" for name, text in names.items()))
+    print(f"`{command} ALGORITHM --help` lists every setting with its default.")
+    return True
 
 
 def _train(algorithm: str, options: list[str]) -> int:

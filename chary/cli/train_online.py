@@ -3,13 +3,12 @@
 from dataclasses import field
 
 from chary.algorithms import SUMMARIES, check_algorithm, summary
+from chary.cli.train import wants_names
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        names = "\n".join(f"  {name:<6} {text}" for name, text in SUMMARIES.items() if name != "bc")
-        print(f"usage: chary train-online ALGORITHM --env ID [OPTIONS]\n\n{names}\n")
-        print("`chary train-online ALGORITHM --help` lists every setting with its default.")
+    names = {name: text for name, text in SUMMARIES.items() if name != "bc"}
+    if wants_names(arguments, "chary train-online", "--env ID", names):
         return 0
     algorithm, *options = arguments
     check_algorithm(algorithm)  # before JAX is imported, which takes seconds
