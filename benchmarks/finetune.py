@@ -60,6 +60,9 @@ METHODS = {
     "mean-prior": Method("MSG with fixed priors, mean", "msg", PRIOR, {"explore": "mean"}),
     "mean": Method("MSG, mean", "msg", MSG, {"explore": "mean"}),
     "lcb": Method("MSG, lower bound", "msg", MSG, {"explore": "lcb"}),
+    "kept": Method(
+        "MSG, lower bound, pessimism kept", "msg", MSG, {"explore": "lcb", "keep_pessimism": 1.0}
+    ),
     "policy": Method("MSG, samples of the policy", "msg", MSG, {"explore": "policy"}),
     "shared-ucb": Method("MSG with shared targets, UCB", "msg", SHARED, {"explore": "ucb"}),
     "iql": Method("IQL", "iql", {"preset": "auto"}, {"explore": "policy"}),
@@ -83,6 +86,8 @@ class Setting(NamedTuple):
     data_file: Path | None = None
     nothing: dict[str, Any] = {}
     """Settings of runs from nothing."""
+    presets: dict[str, str] = {}
+    """Of algorithms that have one for this task."""
 
 
 def setting_of(name: str, runs: Path, data_file: Path | None) -> Setting:
@@ -101,9 +106,10 @@ def setting_of(name: str, runs: Path, data_file: Path | None) -> Setting:
         return Setting(name, name, None, {"steps": 4_000, **far}, online, methods, nothing=far)
     if name.startswith("antmaze"):
         online = {"steps": 10_000, "warmup": 1_000, "eval_every": 2_000}
-        offline = {"steps": 10_000, "preset": "antmaze-fast"}
+        methods = ("ucb", "mean", "lcb", "kept", "policy", "iql", "rlpd")
+        presets = {"msg": "antmaze-fast", "sac-n": "rlpd"}
         return Setting(
-            name, name, None, offline, online, ("ucb", "mean", "lcb", "policy"), data_file
+            name, name, None, {"steps": 10_000}, online, methods, data_file, presets=presets
         )
     raise CharyError(f"'{name}' is no task of this benchmark.")
 
@@ -166,14 +172,16 @@ def _online(setting: Setting, method: Method) -> dict[str, Any]:
     return {**common, **setting.online, **method.online}
 
 
-def _data(setting: Setting) -> dict[str, Any]:
-    return {"data_file": setting.data_file} if setting.data_file else {}
+def _offline(setting: Setting, method: Method) -> dict[str, Any]:
+    preset = setting.presets.get(method.algorithm, method.offline["preset"])
+    data = {"data_file": setting.data_file} if setting.data_file else {}
+    return {**method.offline, "preset": preset, **data}
 
 
 def _train_parent(setting: Setting, method: Method, seed: int, folder: Path) -> None:
     if _is_done(folder):
         return
-    settings = {**method.offline, **setting.offline, **_data(setting), "env": setting.env}
+    settings = {**_offline(setting, method), **setting.offline, "env": setting.env}
     chary.train(
         method.algorithm, setting.dataset, run=folder, resume=True, seed=seed, eval_every=0,
         final_episodes=50, **settings,
@@ -183,7 +191,7 @@ def _train_parent(setting: Setting, method: Method, seed: int, folder: Path) -> 
 def _start(setting: Setting, method: Method, seed: int, folder: Path) -> None:
     chary.train_online(
         method.algorithm, setting.env, dataset=setting.dataset, run=folder, seed=seed,
-        **{**method.offline, **setting.nothing, **_data(setting), **_online(setting, method)},
+        **{**_offline(setting, method), **setting.nothing, **_online(setting, method)},
     )  # fmt: skip
 
 
@@ -341,8 +349,9 @@ def main() -> None:
         rows_of(record),
         COLUMNS,
         notes=[
-            f"Offline: {_words(setting.offline)}. Then in the task: {_words(setting.online)}, one "
-            "update per environment step, half of each batch logged data.",
+            f"Offline: {_words({**setting.offline, **setting.presets})}. Then in the task: "
+            f"{_words(setting.online)}, one update per environment step, half of each batch logged "
+            "data.",
             "Success by the policy's mode: 20 episodes per evaluation, 50 at the end. Regret is 1 minus "
             "the mean success of the evaluations after the first; lowest is the worst of them. In "
             "brackets, every seed.",

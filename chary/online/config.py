@@ -37,6 +37,8 @@ class OnlineConfig(Checked):
     loosen_steps: Count | None = None
     """Environment steps after the warm-up in which the run's pessimism (beta, alpha) goes to 0. If
     omitted: a fifth of all steps."""
+    keep_pessimism: Fraction = 0.0
+    """Share of the run's pessimism that stays for good. 1: learn on as the run did."""
     guard: bool = True
     """Return to the run's pessimism while the last 20 episodes are worse than the policy was at the
     start, by more than two standard errors."""

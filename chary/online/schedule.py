@@ -18,7 +18,8 @@ def falling(config: OnlineConfig, step: int) -> float:
     if config.from_nothing:
         return 0.0  # nothing is known, so there is nothing to hold on to
     over = max(step - config.warmup, 0)
-    return max(0.0, 1.0 - over / config.loosen_steps) if config.loosen_steps else 0.0
+    gone = over / config.loosen_steps if config.loosen_steps else 1.0
+    return max(config.keep_pessimism, 1.0 - gone)
 
 
 def weight(config: OnlineConfig, share: float, beta: float) -> float:

@@ -14,6 +14,8 @@ def test_pessimism_falls_evenly_after_the_warm_up() -> None:
     assert shares == [1.0, 1.0, 0.5, 0.0, 0.0]
     assert falling(replace(CONFIG, parent=None), 0) == 0.0
     assert falling(replace(CONFIG, loosen_steps=0), 0) == 0.0
+    kept = replace(CONFIG, keep_pessimism=0.7)
+    assert [falling(kept, step) for step in (100, 150, 200, 1000)] == [1.0, 0.75, 0.7, 0.7]
 
 
 @pytest.mark.parametrize(
