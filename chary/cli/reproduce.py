@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
 
         Args:
             tables: Only these tables: scores, independence, size, ensembles. If omitted: all.
-            budget: small (4 members, 40,000 to 100,000 updates, two or three seeds) or paper (64
+            budget: small (4 members, 30,000 to 100,000 updates, two or three seeds) or paper (64
                 members, 2,000,000 updates, five seeds; for GPUs).
             data: Folder with antmaze-umaze-v2.hdf5 and so on.
             mazes: Only these datasets, such as antmaze-umaze-v2. If omitted: all.

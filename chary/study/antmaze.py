@@ -41,7 +41,7 @@ class Budget:
 BUDGETS = {
     "small": Budget(
         members=4,
-        steps={"umaze": 40_000, "medium": 60_000, "large": 100_000},
+        steps={"umaze": 30_000, "medium": 60_000, "large": 100_000},
         eval_every=10_000,
         seeds=(0, 1),
         on_large=(0, 1, 2),
