@@ -11,9 +11,9 @@ from chary.host.machine import command_line, layout, source, versions
 from chary.host.terminal import duration
 from chary.report.figures import LABELS
 from chary.report.statistics import LEVEL
-from chary.report.tables import write_page
+from chary.report.tables import markdown_table, write_page
 from chary.study.figure import draw_study
-from chary.study.results import gather, training_seconds, worst_of
+from chary.study.results import ENDS, gather, training_seconds, worst_of
 
 if TYPE_CHECKING:
     from chary.study.plan import Plan
@@ -43,7 +43,7 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
     }
     page, numbers, figure = (out / f"study-{plan.name}.{kind}" for kind in ("md", "json", "png"))
     write_page(page, f"Study of {plan.name}: {plan.dataset['name']}", table_rows(study), columns(study),
-        notes=_notes(study), after=f"![{plan.name}]({figure.name})")  # fmt: skip
+        notes=_notes(study), after=f"![{plan.name}]({figure.name})\n\n{where_data_ends(rows)}")  # fmt: skip
     write_whole(numbers, json.dumps(jsonable(study), indent=1) + "\n")
     draw_study(study, figure)
     return study
@@ -140,6 +140,21 @@ def table_rows(study: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for row in study["rows"]
     ]
+
+
+def where_data_ends(rows: list[dict[str, Any]]) -> str:
+    """A table of how well the critics tell what is in the data from what is not."""
+    asked = [row for row in rows if row["random_ratio"] is not None]
+    if not asked:
+        return ""
+    told = (
+        "The members' standard deviation at the last step, against that at logged actions: at random "
+        "actions, the same without the members' offsets (of Q_i(s, a) - Q_i(s, pi(s)), all that a "
+        "policy can act on), and at states off the data. AUC is the area under the ROC curve with which "
+        "it tells actions from logged ones, without offsets; 0.5 is chance. Means over seeds."
+    )
+    table = markdown_table(asked, {"cell": "", **ENDS})
+    return f"## Where the data ends\n\n{told}\n\n{table}"
 
 
 def _notes(study: dict[str, Any]) -> list[str]:

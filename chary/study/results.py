@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from chary.evaluation.acting import resolve
-from chary.report.health import ACTIONS, spread
+from chary.report.health import ACTIONS, VALUES, Look, look
 from chary.report.statistics import bootstrap, worst_possible
 from chary.runs.arrays import read_arrays
 from chary.runs.folder import RunFolder
@@ -13,6 +13,15 @@ from chary.runs.logs import seconds_in
 from chary.study.plan import Job, Plan
 from chary.tune import sweep, workers
 from chary.tune.where import Where
+
+ENDS = {
+    "random_ratio": "random actions",
+    "relative_ratio": "without offsets",
+    "told_random": "AUC",
+    "told_perturbed": "AUC, perturbed actions",
+    "off_ratio": "states off the data",
+}
+"""Where members differ more than at logged actions: what is kept of it, and its headings."""
 
 
 def gather(plan: Plan, worst: float) -> list[dict[str, Any]]:
@@ -33,6 +42,7 @@ def gather(plan: Plan, worst: float) -> list[dict[str, Any]]:
                 **_estimate([run["last_third"] for run in runs], "last_third_"),
                 **_estimate([r["sampled"] for r in runs if r["sampled"] is not None], "sampled_"),
                 **{f"spread_{kind}": _mean([r["spread"][kind] for r in runs]) for kind in ACTIONS},
+                **{name: _mean([run["ends"].get(name) for run in runs]) for name in ENDS},
                 "diverged": sum(run["diverged"] for run in runs),
                 "seconds": fmean(_seconds(job) for job in jobs),
                 "runs": runs,
@@ -71,10 +81,12 @@ def read_run(plan: Plan, job: Job, worst: float) -> dict[str, Any]:
             "last_third": fmean(late),
             "sampled": sampled[-1] if sampled else None,
         }
+    asked = None if run["diverged"] else _last_look(folder)
     return {
         **run,
         **found,
-        "spread": dict.fromkeys(ACTIONS) if run["diverged"] else _spread(folder),
+        "spread": {kind: asked and asked.std[kind] for kind in ACTIONS},
+        "ends": _ends(asked) if asked else {},
         "evaluations": [_evaluation(line, plan.measure) for line in lines],
     }
 
@@ -107,12 +119,29 @@ def _seconds(job: Job) -> float:
     return seconds_in(RunFolder.open(job.folder).read("timing"))
 
 
-def _spread(folder: RunFolder) -> dict[str, float | None]:
-    """Mean over states of the members' standard deviation, at the last evaluation."""
-    arrays = read_arrays(folder.diagnostics()[-1], {f"values_{kind}" for kind in ACTIONS})
-    if not arrays:  # an algorithm without critics
-        return dict.fromkeys(ACTIONS)
-    return {kind: spread(arrays[f"values_{kind}"]) for kind in ACTIONS}
+def _last_look(folder: RunFolder) -> Look | None:
+    """The ensemble at the last evaluation; None for an algorithm without critics."""
+    arrays = read_arrays(folder.diagnostics()[-1], VALUES)
+    return look(0, arrays, None) if arrays else None
+
+
+def _ends(asked: Look) -> dict[str, float]:
+    """How much more members differ off the data than on it; nothing of a single Q-function."""
+    if asked.members == 1:
+        return {}
+    std, relative, told = asked.std, asked.relative, asked.told_apart
+    found = {
+        "random_ratio": _ratio(std["random"], std["data"]),
+        "relative_ratio": _ratio(relative["random"], relative["data"]),
+        "told_random": told["random"],
+        "told_perturbed": told.get("perturbed"),
+        "off_ratio": _ratio(std["off"], std["data"]) if "off" in std else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _ratio(there: float, here: float) -> float | None:
+    return there / here if here > 0.0 else None
 
 
 def _mean(numbers: list[float | None]) -> float | None:

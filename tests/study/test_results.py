@@ -15,7 +15,7 @@ from chary.report.statistics import worst_possible
 from chary.runs.folder import RunFolder
 from chary.study.cells import Cell
 from chary.study.figure import curve, draw_study
-from chary.study.page import columns, table_rows
+from chary.study.page import columns, table_rows, where_data_ends
 from chary.study.plan import Job, Plan
 from chary.study.results import describe_run, gather, worst_of
 from chary.training.run_config import RunConfig, RunSpec
@@ -136,3 +136,40 @@ def test_what_is_worst() -> None:
     assert worst_possible("return", [4.0], 3.0) == 3.0
     assert worst_possible("return", [], None) is None
     assert worst_possible("length", [4.0], 3.0) is None
+
+
+def test_where_the_data_ends(tmp_path: Path) -> None:
+    """Members that differ by an offset everywhere, and by twice as much at random actions beyond it."""
+    plan = make_study(tmp_path, "score")
+    signs, shape = np.array([[1.0], [-1.0]]), np.linspace(1.0, 2.0, 50)
+    offset = np.array([[3.0], [-3.0]])
+    values = {
+        "policy": offset + 0.0 * signs * shape,
+        "data": offset + signs * shape,
+        "random": offset + 2.0 * signs * (shape + 0.5),
+        "perturbed": offset + signs * shape,
+        "off": 2.0 * (offset + signs * shape),
+    }
+    for job in plan.jobs:
+        arrays = {f"values_{kind}": made.astype(np.float32) for kind, made in values.items()}
+        RunFolder.open(job.folder).save_diagnostics(400, arrays)
+    calm, bold = gather(plan, worst_of(plan))
+    assert calm["random_ratio"] == pytest.approx(7.0 / 4.5, rel=1e-5)  # 3 + 2 * 2 against 3 + 1.5
+    assert calm["relative_ratio"] == pytest.approx(4.0 / 1.5, rel=1e-5)
+    assert calm["told_random"] == 1.0 and calm["told_perturbed"] == pytest.approx(0.5)
+    assert calm["off_ratio"] == pytest.approx(2.0, rel=1e-5)
+    assert bold["runs"][1]["ends"] == {} and bold["off_ratio"] == calm["off_ratio"]
+    table = where_data_ends([calm, bold])
+    assert "| calm | 1.56 | 2.67 | 1.00 | 0.50 | 2.00 |" in table
+    assert where_data_ends([{**calm, "random_ratio": None}]) == ""
+
+
+def test_a_single_network_says_nothing_of_where_the_data_ends(tmp_path: Path) -> None:
+    plan = make_study(tmp_path, "score")
+    one = np.ones((1, 9), np.float32)
+    for job in plan.jobs:
+        arrays = {f"values_{kind}": one for kind in ("data", "policy", "random")}
+        RunFolder.open(job.folder).save_diagnostics(400, arrays)
+    rows = gather(plan, worst_of(plan))
+    assert rows[0]["spread_data"] == 0.0 and rows[0]["random_ratio"] is None
+    assert where_data_ends(rows) == ""
