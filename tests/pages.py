@@ -42,10 +42,15 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def follow(page: Path, folder: Path) -> None:
-    """Do what the page says, block by block; shell and Python share the current folder."""
+    """Do what the page says, block by block; shell and Python share the current folder. Nothing is in the
+    caches yet, as with somebody who begins."""
     shutil.copytree(ROOT / "examples", folder / "examples")
     tools = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        **{f"CHARY_{kind.upper()}": str(folder / f".{kind}") for kind in ("cache", "state")},
+    }
     lines = ["set -eu"]
     for number, block in enumerate(blocks(page.read_text())):
         if block.language == "sh":
