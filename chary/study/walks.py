@@ -37,7 +37,7 @@ def draw_walks(plan: Plan, destination: Path) -> None:
     rows = np.random.default_rng(0).integers(dataset.size, size=LOGGED)
     logged = np.asarray(dataset.observations[rows])[:, :2]
     figure, axes = plt.subplots(
-        1, len(WORDS), figsize=(2.9 * len(WORDS), 3.4), layout="constrained"
+        1, len(WORDS), figsize=(2.9 * len(WORDS), 3.9), layout="constrained"
     )
     for axis, (cell, words), colour in zip(axes, WORDS.items(), palette(len(WORDS)), strict=True):
         folders = [RunFolder.open(job.folder) for job in plan.jobs if job.cell.name == cell]
@@ -46,10 +46,10 @@ def draw_walks(plan: Plan, destination: Path) -> None:
         draw_paths(axis, paths_in(last), logged, colour=colour)
         draw_plan(axis, maze)
         successes = ", ".join(f"{score['success']:.2f}" for score in scores if score)
-        axis.set_title(f"{words}: {successes}", fontsize=11)
+        axis.set_title(f"{words}\n{successes}", fontsize=15)  # pages show it at half its size
     figure.suptitle(
-        f"{run.dataset} after {run.steps:,} updates: success with {len(plan.seeds)} seeds, and paths of "
-        "the first (circle: start, star: goal, cross: where a path ended)",
-        fontsize=10,
+        f"{run.dataset}, {run.steps:,} updates: success with {len(plan.seeds)} seeds, and paths of the "
+        "first (circle: start, star: goal, cross: end of a path)",
+        fontsize=14,
     )
     save_figure(figure, destination)

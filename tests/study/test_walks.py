@@ -28,6 +28,6 @@ def test_every_method_has_its_maze_and_every_seed_its_success(
     monkeypatch.setattr(walks, "save_figure", lambda figure, _: drawn.append(figure))
     walks.draw_walks(cast(Any, SimpleNamespace(jobs=jobs, seeds=(0, 1))), tmp_path / "walks.png")
     titles = [axis.get_title() for axis in drawn[0].axes]
-    assert [title.split(": ")[0] for title in titles] == [*walks.WORDS.values()]
-    assert all(len(title.split(": ")[1].split(", ")) == 2 for title in titles)
+    assert [title.split("\n")[0] for title in titles] == [*walks.WORDS.values()]
+    assert all(len(title.split("\n")[1].split(", ")) == 2 for title in titles)
     assert all(len(axis.lines) > 3 for axis in drawn[0].axes)  # paths, goal and start
