@@ -42,8 +42,8 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def follow(page: Path, folder: Path) -> None:
-    """Do what the page says, block by block; shell and Python share the current folder. Nothing is in the
-    caches yet, as with somebody who begins."""
+    """Do what the page says, block by block; shell and Python share the current folder. The caches are
+    empty, as with somebody who begins."""
     shutil.copytree(ROOT / "examples", folder / "examples")
     tools = Path(sys.executable).parent
     environment = os.environ | {

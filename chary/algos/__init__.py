@@ -41,6 +41,8 @@ class Entry(NamedTuple):
     presets: dict[str, dict[str, Any]]
     executed: bool = False
     """Whether `make` takes an `executor`: critics that are trained in windows and on devices."""
+    by_dataset: dict[str, dict[str, Any]] = {}
+    """What the authors set on single datasets, by name without version. The preset `paper` has it."""
 
 
 ALGORITHMS = {
@@ -54,8 +56,10 @@ ALGORITHMS = {
     "edac": Entry(edac.EDACConfig, edac.make_edac, edac.PRESETS),
     "rem": Entry(rem.REMConfig, rem.make_rem, rem.PRESETS),
     "td3-bc": Entry(td3_bc.TD3BCConfig, td3_bc.make_td3_bc, td3_bc.PRESETS),
-    "rebrac": Entry(rebrac.ReBRACConfig, rebrac.make_rebrac, rebrac.PRESETS),
-    "fql": Entry(fql.FQLConfig, fql.make_fql, fql.PRESETS),
+    "rebrac": Entry(
+        rebrac.ReBRACConfig, rebrac.make_rebrac, rebrac.PRESETS, by_dataset=rebrac.WEIGHTS
+    ),
+    "fql": Entry(fql.FQLConfig, fql.make_fql, fql.PRESETS, by_dataset=fql.LARGE),
 }
 """In the order of `chary.algorithms.SUMMARIES`, which says what each is."""
 

@@ -53,7 +53,7 @@ LONG: dict[str, Any] = {"steps": 500_000, **LONG_RUN}
 # Not in the paper: its authors' advice for new tasks is to normalise values, and to search alpha from 1.
 OTHER: dict[str, Any] = {"normalise_q": True, "alpha": 1.0, **LONG}
 PRESETS: dict[str, dict[str, Any]] = {
-    # alpha of the umaze and medium mazes; 3 in the large ones (the authors' list of commands).
+    # alpha of the umaze and medium mazes (the authors' list of commands).
     "paper-antmaze": {"reward_scale": 1.0, "reward_shift": -1.0, **LONG},
     "paper-gym": OTHER,
     "paper-maze2d": OTHER,
@@ -71,6 +71,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "steps": 8_000,
     },
 }
+
+
+LARGE = {f"antmaze-large-{kind}": {"alpha": 3.0} for kind in ("play", "diverse")}
+"""What they set in the large mazes."""
 
 
 class Flow(eqx.Module):

@@ -54,8 +54,13 @@ class Choice(NamedTuple):
 
 def row_of(algorithm: str, dataset: str) -> str | None:
     """The row of Table 1 that a dataset of any version has; none for other algorithms than MSG."""
-    row = re.sub(r"-v[012]$", "", dataset)
+    row = without_version(dataset)
     return row if algorithm == "msg" and row in TABLE_1 else None
+
+
+def without_version(dataset: str) -> str:
+    """The name that all versions of a dataset have."""
+    return re.sub(r"-v[012]$", "", dataset)
 
 
 def choose(row: str, members: int) -> Choice:

@@ -44,7 +44,7 @@ class ReBRACConfig(TD3Config):
 PAPER: dict[str, Any] = {"steps": 1_000_000, **LONG_RUN}
 MAZE: dict[str, Any] = {"batch_size": 256, "policy_learning_rate": 3e-4, **PAPER}
 PRESETS: dict[str, dict[str, Any]] = {
-    # The weights are those of large-play, between the other mazes' (the authors' configurations).
+    # The weights are those of large-play, between the other mazes', which `WEIGHTS` has.
     "paper-antmaze": {
         "discount": 0.999,
         "reward_scale": 100.0,
@@ -76,6 +76,22 @@ PRESETS: dict[str, dict[str, Any]] = {
         "steps": 8_000,
     },
 }
+
+
+def _weights(policy: float, critic: float) -> dict[str, float]:
+    return {"policy_penalty": policy, "critic_penalty": critic}
+
+
+WEIGHTS = {
+    "halfcheetah-medium": _weights(0.001, 0.01),
+    "walker2d-medium": _weights(0.05, 0.1),
+    "antmaze-umaze": _weights(0.003, 0.002),
+    "antmaze-umaze-diverse": _weights(0.003, 0.001),
+    "antmaze-medium-play": _weights(0.001, 0.0005),
+    "antmaze-medium-diverse": _weights(0.001, 0.0),
+    "antmaze-large-diverse": _weights(0.002, 0.002),
+}
+"""The authors' weights where they are not the preset's (the configurations of CORL's implementation)."""
 
 
 class Hyper(NamedTuple):

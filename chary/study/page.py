@@ -42,8 +42,14 @@ def write_study(plan: "Plan", out: Path, *, seconds: float) -> dict[str, Any]:
         "rows": rows,
     }
     page, numbers, figure = (out / f"study-{plan.name}.{kind}" for kind in ("md", "json", "png"))
-    write_page(page, f"Study of {plan.name}: {plan.dataset['name']}", table_rows(study), columns(study),
-        notes=_notes(study), after=f"![{plan.name}]({figure.name})\n\n{where_data_ends(rows)}")  # fmt: skip
+    write_page(
+        page,
+        f"Study of {plan.name}: {plan.dataset['name']}",
+        table_rows(study),
+        columns(study),
+        notes=_notes(study),
+        after=f"![{plan.name}]({figure.name})\n\n{where_data_ends(rows)}",
+    )
     write_whole(numbers, json.dumps(jsonable(study), indent=1) + "\n")
     draw_study(study, figure)
     return study

@@ -81,6 +81,8 @@ class Preset(NamedTuple):
     changes: dict[str, Any]
     row: str | None = None
     """The row of the paper's Table 1 that goes on top, where the preset asks for one and it is there."""
+    own: Mapping[str, Any] = {}
+    """Those of the changes that the algorithm's authors made for this dataset alone."""
 
 
 def find_preset(algorithm: str, preset: str, dataset: str) -> Preset:
@@ -89,15 +91,16 @@ def find_preset(algorithm: str, preset: str, dataset: str) -> Preset:
     named = sources.recognise(dataset) if preset in ("auto", "paper") else None
     if preset == "auto":
         preset = named.preset if named else OWN if dataset else "none"
-    row = None
+    row, own = None, {}
     if preset == "paper":
         if named is None or named.domain is None:
             raise _not_in_the_paper(dataset, presets)
         preset, row = f"paper-{named.domain}", paper.row_of(algorithm, named.name)
+        own = algos.entry(algorithm).by_dataset.get(paper.without_version(named.name), {})
     if preset != "none" and preset not in presets:
         known = ["auto", "none", "paper", *presets]
         raise unknown_name("preset", preset, known, f"(of {algorithm})")
-    return Preset(preset, presets.get(preset, {}), row)
+    return Preset(preset, {**presets.get(preset, {}), **own}, row, own)
 
 
 def _not_in_the_paper(dataset: str, presets: Collection[str]) -> CharyError:
@@ -120,6 +123,10 @@ def explain(spec: RunSpec, dataset: str | Path | Dataset, varied: Collection[str
     if found.row is not None:
         fixed = {key: getattr(spec.config, key) for key in ("beta", "alpha") if key not in varied}
         text = paper.describe(found.row, spec.config.members, fixed)
+    elif found.own:
+        kept = [n for n, x in found.own.items() if n not in varied and getattr(spec.config, n) == x]
+        numbers = " and ".join(f"{name} {found.own[name]:g}" for name in kept)
+        text = found.name + (f"; {numbers}, its authors' for this dataset" if kept else "")
     elif spec.preset == "paper":
         text = (
             f"{found.name}; the paper has no table of best settings for {spec.algorithm} on this "

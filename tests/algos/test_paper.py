@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import chary
+from chary import algos
 from chary.algos import paper
 from chary.cli import main
 from chary.data import formats
@@ -253,6 +255,48 @@ def test_studies_take_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (msg["beta"], msg["alpha"]) == (-8.0, 0.0)
     assert baselines["cells"]["iql"].changes["expectile"] == 0.9
     assert baselines["cells"]["msg:paper-antmaze"].changes["alpha"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "dataset", "name", "on_it", "otherwise"),
+    [
+        ("rebrac", "antmaze-umaze-v2", "policy_penalty", 0.003, 0.002),
+        ("rebrac", "antmaze-medium-diverse-v0", "critic_penalty", 0.0, 0.001),
+        ("rebrac", "antmaze-large-play-v2", "policy_penalty", 0.002, 0.002),
+        ("rebrac", "walker2d-medium-v2", "critic_penalty", 0.1, 0.01),
+        ("fql", "antmaze-large-diverse-v2", "alpha", 3.0, 10.0),
+        ("fql", "antmaze-medium-play-v2", "alpha", 10.0, 10.0),
+    ],
+)
+def test_other_authors_settings_for_a_dataset(
+    algorithm: str, dataset: str, name: str, on_it: float, otherwise: float
+) -> None:
+    """The presets `paper` and `auto` have them; the domain's preset is the same for all datasets."""
+    domain = "paper-antmaze" if dataset.startswith("antmaze") else "paper-gym"
+    found = {
+        preset: getattr(resolve.configure(algorithm, preset, dataset)[0], name)
+        for preset in ("auto", "paper", domain)
+    }
+    assert found == {"auto": on_it, "paper": on_it, domain: otherwise}
+
+
+def test_settings_for_a_dataset_are_settings_of_a_known_one() -> None:
+    known = {paper.without_version(entry.name) for entry in NAMED.values()}
+    for entry in algos.ALGORITHMS.values():
+        assert set(entry.by_dataset) <= known
+        for changes in entry.by_dataset.values():
+            assert replace(entry.config(), **changes) != entry.config()
+
+
+def test_what_is_said_of_settings_for_a_dataset(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(**changes: float) -> str:
+        spec = resolve.resolve("rebrac", "antmaze-umaze-v2", "paper", None, changes)
+        resolve.explain(spec, "antmaze-umaze-v2")
+        return " ".join(capsys.readouterr().err.split())
+
+    both = "policy_penalty 0.003 and critic_penalty 0.002, its authors' for this dataset"
+    assert f"preset paper: paper-antmaze; {both}" in said()
+    assert "paper-antmaze; policy_penalty 0.003, its authors'" in said(critic_penalty=0.5)
 
 
 WRONG: dict[str, tuple[list[str], str]] = {
