@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from chary.errors import unknown_name
-from chary.study.cells import LEARNED_FROM, Cell
+from chary.study.cells import Cell, said_in
 from chary.training.resolve import configure
 
 PLAIN, FAST = "paper", "antmaze-fast"
@@ -108,8 +108,7 @@ def _cell(
 ) -> Cell:
     """An algorithm with a preset's settings and a few changes."""
     config, run = configure(algorithm, preset, dataset, changes)
-    own = {key: getattr(run, key) for key in (*LEARNED_FROM, "n_step", "act")}
-    own = {key: value for key, value in own.items() if value is not None}
+    own = {**said_in(run), "n_step": run.n_step, "act": run.act}
     if steps is not None:
         own["steps"] = steps
     return Cell(name, vars(replace(config, **changes)), algorithm, own, preset)

@@ -11,6 +11,7 @@ from chary.ensembles import ENSEMBLES, check_name
 from chary.errors import unknown_name
 from chary.networks.targets import TARGETS
 from chary.training.resolve import configure
+from chary.training.run_config import RunConfig
 
 LEARNED_FROM = ("reward_scale", "reward_shift", "return_range", "normalise_observations")
 """Settings of a run that say what an algorithm sees of the data: each has its own way with it."""
@@ -47,6 +48,13 @@ def ensemble_cells(kinds: Sequence[str]) -> list[Cell]:
     return [Cell(kind, {"ensemble": kind}) for kind in known_ensembles(kinds)]
 
 
+def said_in(run: RunConfig) -> dict[str, Any]:
+    """What a preset says of `LEARNED_FROM`; None and auto are left to the data, which decides for all."""
+    return {
+        key: value for key in LEARNED_FROM if (value := getattr(run, key)) not in (None, "auto")
+    }
+
+
 def known_ensembles(kinds: Sequence[str]) -> list[str]:
     """The kinds asked for, or all there are; one's own are written module:Name."""
     for kind in kinds:
@@ -79,10 +87,5 @@ def algorithm_cells(names: Sequence[str], preset: str, dataset: str) -> list[Cel
     for name in names or algos.ALGORITHMS:
         algorithm, _, other = name.partition(":")
         config, run = configure(algorithm, other or preset, dataset)
-        own = {
-            key: value
-            for key in LEARNED_FROM
-            if (value := getattr(run, key)) not in (None, "auto")  # which the data decides for all
-        }
-        cells.append(Cell(name, vars(config), algorithm, own, other or None))
+        cells.append(Cell(name, vars(config), algorithm, said_in(run), other or None))
     return cells

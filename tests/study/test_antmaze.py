@@ -1,14 +1,19 @@
 """The runs behind the antmaze page."""
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chary import algos
 from chary.cli import main
 from chary.errors import CharyError
+from chary.study import antmaze
 from chary.study.antmaze import BUDGETS, LARGE, MAZES, TABLES, parts
+from chary.study.cells import Cell
 from chary.study.estimate import estimate
+from tests.conftest import call_chary
 
 
 def cell(table: str, name: str, dataset: str, budget: str = "small"):
@@ -22,6 +27,48 @@ def test_every_cell_is_a_setting_that_its_algorithm_takes() -> None:
         assert len({c.folder(0) for c in part.cells}) == len(part.cells)
         for each in part.cells:
             algos.entry(each.algorithm).config(**each.changes)
+
+
+def test_what_the_data_decides_is_left_to_it() -> None:
+    """Otherwise a run's record, which has what was decided, is not the run that is asked for again."""
+    for part in parts([], BUDGETS["small"]):
+        for each in part.cells:
+            assert not {None, "auto"} & set(each.run_changes.values()), each.name
+
+
+@pytest.mark.long
+def test_the_same_command_resumes(
+    maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after its first run it trains the second; once more, it trains nothing."""
+    dataset = "pointmaze-umaze"
+    shutil.copy(maze_file, tmp_path / f"{dataset}.hdf5")
+    tiny: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16}
+    cells = [Cell(name, tiny, "bc", {}, "small") for name in ("one", "two")]
+    table = antmaze.Table("Does it resume?", (dataset,), lambda *_: cells)
+    monkeypatch.setattr(antmaze, "TABLES", {"tiny": table})
+    budget = antmaze.Budget(1, {"umaze": 20}, 10, (0,), (0,))
+    monkeypatch.setattr(antmaze, "BUDGETS", {"small": budget})
+    words = [
+        "reproduce",
+        "antmaze",
+        "--data",
+        tmp_path,
+        "--runs",
+        tmp_path / "runs",
+        "--out",
+        tmp_path,
+    ]
+    assert call_chary(*words).returncode == 0
+    home = tmp_path / "runs" / f"tiny-{dataset}"
+    shutil.rmtree(home / "two-seed0")
+    made = (home / "one-seed0" / "metrics.jsonl").stat().st_mtime_ns
+    for _ in range(2):
+        again = call_chary(*words)
+        assert again.returncode == 0, again.stderr
+        assert (home / "two-seed0" / "evals.jsonl").exists()
+        assert (home / "one-seed0" / "metrics.jsonl").stat().st_mtime_ns == made
+    assert f"study-tiny-{dataset}.md" in again.stdout
 
 
 def test_scores_compare_six_mazes_with_more_seeds_on_the_large_ones() -> None:
