@@ -49,7 +49,7 @@ def ensemble_cells(kinds: Sequence[str]) -> list[Cell]:
 
 
 def said_in(run: RunConfig) -> dict[str, Any]:
-    """What a preset says of `LEARNED_FROM`; None and auto are left to the data, which decides for all."""
+    """What a preset says of `LEARNED_FROM`; the data decides what is None or auto."""
     return {
         key: value for key in LEARNED_FROM if (value := getattr(run, key)) not in (None, "auto")
     }
