@@ -37,7 +37,7 @@ def draw_walks(plan: Plan, destination: Path) -> None:
     rows = np.random.default_rng(0).integers(dataset.size, size=LOGGED)
     logged = np.asarray(dataset.observations[rows])[:, :2]
     figure, axes = plt.subplots(
-        1, len(WORDS), figsize=(2.9 * len(WORDS), 3.9), layout="constrained"
+        1, len(WORDS), figsize=(2.9 * len(WORDS), 3.7), layout="constrained"
     )
     for axis, (cell, words), colour in zip(axes, WORDS.items(), palette(len(WORDS)), strict=True):
         folders = [RunFolder.open(job.folder) for job in plan.jobs if job.cell.name == cell]
@@ -45,10 +45,13 @@ def draw_walks(plan: Plan, destination: Path) -> None:
         last = read_arrays(folders[0].diagnostics()[-1], ("paths", "path_lengths"))
         draw_paths(axis, paths_in(last), logged, colour=colour)
         draw_plan(axis, maze)
+        left, right, bottom, top = maze.extent
+        edge = 0.75 * maze.size  # of the wall around everything, a strip is enough
+        axis.set(xlim=(left + edge, right - edge), ylim=(bottom + edge, top - edge))
         successes = ", ".join(f"{score['success']:.2f}" for score in scores if score)
         axis.set_title(f"{words}\n{successes}", fontsize=15)  # pages show it at half its size
     figure.suptitle(
-        f"{run.dataset}, {run.steps:,} updates: success with {len(plan.seeds)} seeds, and paths of the "
+        f"{run.dataset}, {run.steps:,} updates: success with each seed, and paths with the "
         "first (circle: start, star: goal, cross: end of a path)",
         fontsize=14,
     )
