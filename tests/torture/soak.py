@@ -6,6 +6,7 @@ and threads are counted.
 is that process; it prints a line of JSON for every run.
 """
 
+import gc
 import json
 import os
 import shutil
@@ -74,12 +75,19 @@ def lows(samples: list[dict[str, float]]) -> list[dict[str, float]]:
     return [min(window, key=lambda sample: sample["memory"]) for window in windows]
 
 
+def own_memory() -> float:
+    """Megabytes of this process that are no pages of files, which the system keeps or drops."""
+    status = Path("/proc/self/status").read_text()
+    (kilobytes,) = (line.split()[1] for line in status.splitlines() if line.startswith("RssAnon"))
+    return int(kilobytes) / 1024
+
+
 def main() -> None:
     seconds, folder = float(sys.argv[1]), Path(sys.argv[2])
     import chary
     from chary.data.collect.mazes import Job, collect_block
     from chary.data.dataset import Dataset
-    from chary.host.machine import share_heaps
+    from chary.host.machine import give_back_memory, share_heaps
 
     share_heaps()
     maze = collect_block(Job("pointmaze-umaze", 2_000, seed=0, block=0))
@@ -92,10 +100,11 @@ def main() -> None:
     while time.monotonic() - began < seconds:
         shutil.rmtree(folder / "run", ignore_errors=True)
         chary.train("bc", data, run=folder / "run", **settings)
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        gc.collect()  # what waits to be collected comes and goes by megabytes
+        give_back_memory()
         sample = {
             "seconds": time.monotonic() - began,
-            "memory": pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
+            "memory": own_memory(),
             "files": len(os.listdir("/proc/self/fd")),
             "threads": len(os.listdir("/proc/self/task")),
         }
