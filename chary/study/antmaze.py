@@ -114,11 +114,19 @@ def _cell(
     return Cell(name, vars(replace(config, **changes)), algorithm, own, preset)
 
 
+def _msg(name: str, preset: str, budget: Budget, dataset: str, **changes: Any) -> Cell:
+    """MSG with a preset. The paper clones for 50,000 steps of 2,000,000: of fewer, for a sixth."""
+    if preset == PLAIN:
+        usual = configure("msg", PLAIN, dataset)[0].warmup_steps
+        changes["warmup_steps"] = min(usual, budget.steps_on(dataset) // 6)
+    return _cell(name, "msg", preset, dataset, members=budget.members, **changes)
+
+
 def _scores(budget: Budget, dataset: str) -> list[Cell]:
     return [
-        _cell("msg-fast", "msg", FAST, dataset, members=budget.members),
-        _cell("msg-shared", "msg", FAST, dataset, members=budget.members, targets="shared-lcb"),
-        _cell("msg-paper", "msg", PLAIN, dataset, members=budget.members),
+        _msg("msg-fast", FAST, budget, dataset),
+        _msg("msg-shared", FAST, budget, dataset, targets="shared-lcb"),
+        _msg("msg-paper", PLAIN, budget, dataset),
         _cell("rebrac", "rebrac", "auto", dataset),
         _cell("iql", "iql", "auto", dataset),
         _cell("bc", "bc", "auto", dataset),
@@ -134,7 +142,7 @@ def _independence(budget: Budget, dataset: str) -> list[Cell]:
         "shared-mean": {"targets": "shared-mean"},
     }
     return [
-        _cell(f"{rule}{suffix}", "msg", preset, dataset, members=budget.members, **changes)
+        _msg(f"{rule}{suffix}", preset, budget, dataset, **changes)
         for preset, suffix in ((PLAIN, ""), (FAST, "-fast"))
         for rule, changes in rules.items()
     ]

@@ -84,6 +84,7 @@ def test_the_papers_settings_are_those_of_its_table_for_four_members_and_for_64(
     assert (few["members"], few["beta"], few["alpha"]) == (4, -4.0, 0.5)
     assert (many["members"], many["beta"], many["alpha"]) == (64, -8.0, 0.0)
     assert not few["layer_norm"] and few["cloning"] == 0.0
+    assert few["warmup_steps"] == 100_000 // 6 and many["warmup_steps"] == 50_000
 
 
 def test_independence_differs_in_its_targets_alone() -> None:
