@@ -195,13 +195,21 @@ def _where_the_data_ends(last: Look) -> Verdict:
             f"{text} Beyond the data they should differ more.",
             "Train longer, or use members that share fewer weights.",
         )
-    if ratio < CLEARLY or area < KNOWN:
+    if ratio < CLEARLY:
         return Verdict(
             "note",
             "even",
             "Members doubt random actions little more than logged ones",
             f"{text} Either actions matter little here, or the data covers them, or the members cannot "
             "see the difference.",
+        )
+    if area < KNOWN:
+        return Verdict(
+            "note",
+            "overlapping",
+            "Members doubt random actions more, but not everywhere",
+            f"{text} They differ about some logged actions as much as about random ones: one doubt "
+            "alone says little, many say more.",
         )
     return Verdict("good", "aware", "Members know where the data ends", text)
 

@@ -147,7 +147,16 @@ def test_members_that_see_no_difference_between_actions_are_told_so(tmp_path: Pa
     ) -> Numbers:
         return healthy(rng, truth, 1.0 / doubt, progress)
 
+    def now_and_then(
+        rng: np.random.Generator, truth: Numbers, doubt: float, progress: float
+    ) -> Numbers:
+        """Much larger doubts of random actions, but in every third state only."""
+        everywhere = healthy(rng, truth, 1.0, progress)
+        thirds = np.arange(len(truth)) % 3 == 0
+        return np.where(thirds, healthy(rng, truth, doubt**2, progress), everywhere)
+
     assert "even" in {verdict.rule for verdict in judged(tmp_path / "a", alike)[1]}
+    assert "overlapping" in {v.rule for v in judged(tmp_path / "c", now_and_then)[1]}
     assert "blind" in {verdict.rule for verdict in judged(tmp_path / "b", inverted)[1]}
 
 
