@@ -347,3 +347,27 @@ def test_times_of_decisions_are_those_of_the_benchmark() -> None:
         assert (row["members x network"], int(row["batch"])) == (entry["size"], entry["batch"])
         for heading, key in columns.items():
             assert same(row[heading], entry[key])
+
+
+def test_what_is_said_of_antmaze_is_what_the_runs_had() -> None:
+    found = json.loads((RESULTS / "antmaze/study-scores-antmaze-umaze-v2.json").read_text())
+    rows = {row["cell"]: row for row in found["rows"]}
+    finals = {name: [run["final"] for run in row["runs"]] for name, row in rows.items()}
+
+    def of_100(cell: str) -> str:
+        return " and ".join(f"{100 * score:.0f}" for score in finals[cell])
+
+    said = text_of(ROOT / "README.md")
+    assert f"reaches the goal in {of_100('msg-fast')} of 100 episodes, the same with" in said
+    assert f"with shared targets in {of_100('msg-shared')}, cloning in {of_100('bc')}," in said
+    assert f"the paper's own setting in {of_100('msg-paper')}." in said
+    assert finals["rebrac"] == finals["iql"] == [0.0, 0.0] and "are at 0 there" in said
+    assert f"in {of_100('msg-fast')} of 100 episodes after 30,000" in text_of(DOCS / "msg.md")
+    page = RESULTS / "antmaze/README.md"
+    for line, cell in zip(table(page, "seed 0", "seed 1"), rows, strict=True):
+        assert [float(line[f"seed {seed}"]) for seed in (0, 1)] == finals[cell]
+    fast = rows["msg-fast"]
+    for name in ("relative_ratio", "told_random", "off_ratio"):
+        assert f"{fast[name]:.2f}" in text_of(page)
+    both = f"is {fast['relative_ratio']:.2f} and the area {fast['told_random']:.2f}"
+    assert f"ratio without offsets {both}" in text_of(DOCS / "limits.md")
