@@ -7,6 +7,7 @@ import tyro
 
 from chary.cli.output import Flag, TrustCode, show, tell
 from chary.config import require
+from chary.evaluation.own_env import task_of
 from chary.host.importing import trust
 from chary.host.terminal import say
 from chary.tune import select as selecting
@@ -48,6 +49,8 @@ def main(arguments: list[str]) -> int:
         require(steps is None or steps >= 1, "steps", steps, "at least 1")
         require(episodes >= 0, "episodes", episodes, "at least 0")
         trust(trust_code)
+        if episodes and env is not None:
+            task_of(env)  # a wrong name is noticed before the work
         found = selecting.select(runs, steps=steps, members=members, which=which)
         if episodes:
             found = found.with_episodes(episodes, env)
@@ -60,7 +63,8 @@ def main(arguments: list[str]) -> int:
             for line in (*verdict.reasons[1:], *(f"Left out: {name}." for name in found.left_out)):
                 tell(line)
             if found.tried is not None:
-                tell(found.tried.sentence)
+                for line in (*found.tried.lines(), found.tried.sentence):
+                    tell(line)
         if len(runs) == 1:
             say(f"written: {selecting.write(runs[0], found)}")
 

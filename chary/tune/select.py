@@ -45,6 +45,15 @@ class Tried(NamedTuple):
     names: tuple[str, ...]
     trial: Trial
 
+    def lines(self) -> list[str]:
+        """What each policy's episodes gave, in the order of the shortlist."""
+        return [
+            f"{name}: {len(returns)} episode{'s' if returns[1:] else ''}, "
+            f"mean return {sum(returns) / len(returns):.4g}"
+            for name, returns in zip(self.names, self.trial.returns, strict=True)
+            if returns
+        ]
+
     @property
     def sentence(self) -> str:
         best = self.names[self.trial.best]

@@ -88,6 +88,14 @@ def test_bounds_that_are_not_known_stop_the_import(log: Path, tmp_path: Path, ch
     assert not (tmp_path / "log.npz").exists()
 
 
+def test_of_a_misspelt_column_only_the_problem_is_said(log: Path, chary: Chary) -> None:
+    wrong = [word if word != "u" else "uu" for word in NAMED]
+    assert wrong != NAMED
+    result = chary("data", "import", log, "--out", "x.npz", *wrong)
+    refused(result)
+    assert "takes \n" not in result[2] and "--observations takes s_1" in result[2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

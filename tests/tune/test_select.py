@@ -13,7 +13,8 @@ from chary.data import formats
 from chary.data.dataset import Dataset
 from chary.errors import CharyError
 from chary.runs.folder import RunFolder
-from chary.tune.select import select
+from chary.tune.bandit import Trial
+from chary.tune.select import Tried, select
 from tests.conftest import make_columns
 
 TINY: dict[str, Any] = {"hidden": (8,), "batch_size": 8, "steps": 20, "final_episodes": 0}
@@ -52,6 +53,21 @@ def test_the_same_episodes_are_held_out_in_every_seed(sweep: Path) -> None:
     assert len({config["held_out"]["fingerprint"] for config in configs}) == 1
     assert configs[0]["held_out"]["transitions"] == 12 * 20
     assert configs[0]["dataset"]["transitions"] == 60 * 20
+
+
+def test_a_wrong_simulator_is_noticed_before_the_work(
+    sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("chary.tune.select.select", lambda *_, **__: pytest.fail("began"))
+    words = ["select", str(sweep / "runs"), "--episodes", "3", "--env", "Nothing-v0"]
+    assert main(words) == 2
+    assert "Nothing" in capsys.readouterr().err
+
+
+def test_what_every_policy_got_is_said() -> None:
+    tried = Tried(("a", "b", "c"), Trial(((1.0, 2.0), (-5.0,), ()), 0, 0.9))
+    assert tried.lines() == ["a: 2 episodes, mean return 1.5", "b: 1 episode, mean return -5"]
+    assert tried.sentence.startswith("After 3 episodes a is the best of 3")
 
 
 @pytest.mark.long

@@ -148,6 +148,8 @@ def read_one(
         problems.append(str(error))
         return None
     for option, names in chosen.items():
+        if not names:  # its problem is told with all others
+            continue
         tell(f"{table}: {option} takes {', '.join(names)}")
     lengths = {name: len(column) for name, column in raw.items()}
     if len(set(lengths.values())) > 1:
