@@ -68,7 +68,7 @@ def test_the_same_command_resumes(
         assert again.returncode == 0, again.stderr
         assert (home / "two-seed0" / "evals.jsonl").exists()
         assert (home / "one-seed0" / "metrics.jsonl").stat().st_mtime_ns == made
-    assert f"study-tiny-{dataset}.md" in again.stdout
+        assert f"study-tiny-{dataset}.md" in again.stdout
 
 
 def test_scores_compare_six_mazes_with_more_seeds_on_the_large_ones() -> None:
