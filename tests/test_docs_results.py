@@ -367,7 +367,7 @@ def test_what_is_said_of_antmaze_is_what_the_runs_had() -> None:
     for line, cell in zip(table(page, "seed 0", "seed 1"), rows, strict=True):
         assert [float(line[f"seed {seed}"]) for seed in (0, 1)] == finals[cell]
     fast = rows["msg-fast"]
-    for name in ("relative_ratio", "told_random", "off_ratio"):
+    for name in ("relative_ratio", "auc_random", "off_ratio"):
         assert f"{fast[name]:.2f}" in text_of(page)
-    both = f"is {fast['relative_ratio']:.2f} and the area {fast['told_random']:.2f}"
+    both = f"is {fast['relative_ratio']:.2f} and the area {fast['auc_random']:.2f}"
     assert f"ratio without offsets {both}" in text_of(DOCS / "limits.md")

@@ -153,14 +153,14 @@ def where_data_ends(rows: list[dict[str, Any]]) -> str:
     asked = [row for row in rows if row["random_ratio"] is not None]
     if not asked:
         return ""
-    told = (
+    explained = (
         "The members' standard deviation at the last step, against that at logged actions: at random "
         "actions, the same without the members' offsets (of Q_i(s, a) - Q_i(s, pi(s)), all that a "
         "policy can act on), and at states off the data. AUC is the area under the ROC curve with which "
         "it tells actions from logged ones, without offsets; 0.5 is chance. Means over seeds."
     )
     table = markdown_table(asked, {"cell": "", **ENDS})
-    return f"## Where the data ends\n\n{told}\n\n{table}"
+    return f"## Where the data ends\n\n{explained}\n\n{table}"
 
 
 def _notes(study: dict[str, Any]) -> list[str]:

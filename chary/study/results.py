@@ -17,8 +17,8 @@ from chary.tune.where import Where
 ENDS = {
     "random_ratio": "random actions",
     "relative_ratio": "without offsets",
-    "told_random": "AUC",
-    "told_perturbed": "AUC, perturbed actions",
+    "auc_random": "AUC",
+    "auc_perturbed": "AUC, perturbed actions",
     "off_ratio": "states off the data",
 }
 """Where members differ more than at logged actions: what is kept of it, and its headings."""
@@ -129,12 +129,12 @@ def _ends(asked: Look) -> dict[str, float]:
     """How much more members differ off the data than on it; nothing of a single Q-function."""
     if asked.members == 1:
         return {}
-    std, relative, told = asked.std, asked.relative, asked.told_apart
+    std, relative, area = asked.std, asked.relative, asked.told_apart
     found = {
         "random_ratio": _ratio(std["random"], std["data"]),
         "relative_ratio": _ratio(relative["random"], relative["data"]),
-        "told_random": told["random"],
-        "told_perturbed": told.get("perturbed"),
+        "auc_random": area["random"],
+        "auc_perturbed": area.get("perturbed"),
         "off_ratio": _ratio(std["off"], std["data"]) if "off" in std else None,
     }
     return {name: value for name, value in found.items() if value is not None}

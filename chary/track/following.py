@@ -23,7 +23,7 @@ LOGS = ("timing", "metrics", "evals")
 SHOWN = (
     "chary", "algorithm", "preset", "settings", "run", "execution", "online", "dataset", "versions",
 )  # fmt: skip
-"""Parts of config.json that trackers are info."""
+"""Parts of config.json that trackers get."""
 SCORES = ("score", "success", "return", "validation")
 
 

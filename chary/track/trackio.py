@@ -11,7 +11,7 @@ from typing import Any
 from chary.track import Point, RunInfo, Status
 
 REMOTE = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL", "TRACKIO_BUCKET_ID", "TRACKIO_DATASET_ID")
-"""Variables that make trackio send what it is info."""
+"""Variables that make trackio send what it gets."""
 
 
 class TrackioRun:

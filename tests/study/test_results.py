@@ -156,7 +156,7 @@ def test_where_the_data_ends(tmp_path: Path) -> None:
     calm, bold = gather(plan, worst_of(plan))
     assert calm["random_ratio"] == pytest.approx(7.0 / 4.5, rel=1e-5)  # 3 + 2 * 2 against 3 + 1.5
     assert calm["relative_ratio"] == pytest.approx(4.0 / 1.5, rel=1e-5)
-    assert calm["told_random"] == 1.0 and calm["told_perturbed"] == pytest.approx(0.5)
+    assert calm["auc_random"] == 1.0 and calm["auc_perturbed"] == pytest.approx(0.5)
     assert calm["off_ratio"] == pytest.approx(2.0, rel=1e-5)
     assert bold["runs"][1]["ends"] == {} and bold["off_ratio"] == calm["off_ratio"]
     table = where_data_ends([calm, bold])

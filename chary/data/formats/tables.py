@@ -148,7 +148,7 @@ def read_one(
         problems.append(str(error))
         return None
     for option, names in chosen.items():
-        if not names:  # its problem is told with all others
+        if not names:  # its problem is reported with the others
             continue
         tell(f"{table}: {option} takes {', '.join(names)}")
     lengths = {name: len(column) for name, column in raw.items()}
