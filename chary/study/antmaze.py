@@ -97,7 +97,7 @@ def parts(tables: Sequence[str], budget: Budget) -> list[Part]:
     ]
 
 
-def _cell(
+def preset_cell(
     name: str,
     algorithm: str,
     preset: str,
@@ -119,7 +119,7 @@ def _msg(name: str, preset: str, budget: Budget, dataset: str, **changes: Any) -
     if preset == PLAIN:
         usual = configure("msg", PLAIN, dataset)[0].warmup_steps
         changes["warmup_steps"] = min(usual, budget.steps_on(dataset) // 6)
-    return _cell(name, "msg", preset, dataset, members=budget.members, **changes)
+    return preset_cell(name, "msg", preset, dataset, members=budget.members, **changes)
 
 
 def _scores(budget: Budget, dataset: str) -> list[Cell]:
@@ -127,9 +127,9 @@ def _scores(budget: Budget, dataset: str) -> list[Cell]:
         _msg("msg-fast", FAST, budget, dataset),
         _msg("msg-shared", FAST, budget, dataset, targets="shared-lcb"),
         _msg("msg-paper", PLAIN, budget, dataset),
-        _cell("rebrac", "rebrac", "auto", dataset),
-        _cell("iql", "iql", "auto", dataset),
-        _cell("bc", "bc", "auto", dataset),
+        preset_cell("rebrac", "rebrac", "auto", dataset),
+        preset_cell("iql", "iql", "auto", dataset),
+        preset_cell("bc", "bc", "auto", dataset),
     ]
 
 
@@ -150,14 +150,14 @@ def _independence(budget: Budget, dataset: str) -> list[Cell]:
 
 def _size(budget: Budget, dataset: str) -> list[Cell]:
     sizes = [
-        _cell(f"n{size}", "msg", FAST, dataset, members=size, beta=beta)
+        preset_cell(f"n{size}", "msg", FAST, dataset, members=size, beta=beta)
         for size, beta in ((1, 0.0), (4, None), (16, None))
         for beta in [_beta(dataset) if beta is None else beta]
     ]
     longer = 4 * budget.steps_on(dataset)
     return [
         *sizes,
-        _cell("n1-longer", "msg", FAST, dataset, members=1, beta=0.0, steps=longer),
+        preset_cell("n1-longer", "msg", FAST, dataset, members=1, beta=0.0, steps=longer),
     ]
 
 
@@ -176,7 +176,8 @@ def _ensembles(budget: Budget, dataset: str) -> list[Cell]:
     # The relative bound needs every member at every row, which a divided batch does not have.
     common: dict[str, Any] = {"members": budget.members, "bound": "state", "cloning": 0.03}
     return [
-        _cell(kind, "msg", FAST, dataset, **common, **changes) for kind, changes in kinds.items()
+        preset_cell(kind, "msg", FAST, dataset, **common, **changes)
+        for kind, changes in kinds.items()
     ]
 
 

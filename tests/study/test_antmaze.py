@@ -10,8 +10,7 @@ from chary import algos
 from chary.cli import main
 from chary.errors import CharyError
 from chary.study import antmaze
-from chary.study.antmaze import BUDGETS, LARGE, MAZES, TABLES, parts
-from chary.study.cells import Cell
+from chary.study.antmaze import BUDGETS, LARGE, MAZES, TABLES, parts, preset_cell
 from chary.study.estimate import estimate
 from tests.conftest import call_chary
 
@@ -44,7 +43,7 @@ def test_the_same_command_resumes(
     dataset = "pointmaze-umaze"
     shutil.copy(maze_file, tmp_path / f"{dataset}.hdf5")
     tiny: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16}
-    cells = [Cell(name, tiny, "bc", {}, "small") for name in ("one", "two")]
+    cells = [preset_cell(name, "bc", "small", dataset, **tiny) for name in ("one", "two")]
     table = antmaze.Table("Does it resume?", (dataset,), lambda *_: cells)
     monkeypatch.setattr(antmaze, "TABLES", {"tiny": table})
     budget = antmaze.Budget(1, {"umaze": 20}, 10, (0,), (0,))
